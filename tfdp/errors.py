@@ -1,0 +1,94 @@
+"""Every error that a user can meet, each with the exit code of the command line.
+
+The message says what was set and why it cannot be; ``hint`` says what to do. Code outside this
+package can therefore catch `TfdpError` and show ``str(error)`` without a traceback.
+
+============================  =========  ==========================================================
+error                         exit code  what it is about
+============================  =========  ==========================================================
+`ParityError`                         1  N replicas did not train what one device trained
+`ConfigError`                         2  the config file, or ``--set``
+`ClusterError`                        3  ``TF_CONFIG``, and how the workers find each other
+`StrategyError`                       4  devices and cross-device ops
+`DataError`                           5  the examples and labels
+`RunError`                            6  the run directory, checkpoints, the disk
+`UnsupportedError`                    7  a version, backend or feature that cannot be exact
+============================  =========  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class TfdpError(Exception):
+    """Base of all errors that tfdp raises on purpose.
+
+    Args:
+      message: what was set, and why it cannot be.
+      hint: what to do about it, or None where the message leaves no doubt.
+    """
+
+    exit_code: ClassVar[int] = 70
+    """Exit code of the command line (70 is sysexits' "internal error": subclasses set their own)."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+
+
+class ParityError(TfdpError):
+    """Training on N replicas and on one device gave different results."""
+
+    exit_code = 1
+
+
+class ConfigError(TfdpError):
+    """The config cannot be used; `problems` lists everything that is wrong with it at once.
+
+    Args:
+      problems: one line each, starting with its place where it has one
+        (``train.yaml:12: training.epochs: ...``). A single string is one problem.
+      hint: what to do, where that is the same for all of them.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: str | Sequence[str], *, hint: str | None = None) -> None:
+        self.problems: list[str] = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems), hint=hint)
+
+
+class ClusterError(TfdpError):
+    """``TF_CONFIG`` is malformed, or the workers that it names cannot form a group."""
+
+    exit_code = 3
+
+
+class StrategyError(TfdpError):
+    """The devices or the cross-device ops that were asked for cannot be had here."""
+
+    exit_code = 4
+
+
+class DataError(TfdpError):
+    """Examples or labels are missing, malformed, of the wrong shape or out of range."""
+
+    exit_code = 5
+
+
+class RunError(TfdpError):
+    """The run directory exists, cannot be written or cannot be resumed."""
+
+    exit_code = 6
+
+
+class UnsupportedError(TfdpError):
+    """This version, Keras backend or combination of features cannot train exactly."""
+
+    exit_code = 7
