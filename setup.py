@@ -15,7 +15,7 @@ def _version() -> str:
     text = (HERE / "tfdp" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__(?::\s*\w+)?\s*=\s*"([^"]+)"', text, re.MULTILINE)
     if match is None:
-        raise RuntimeError("tfdp/__init__.py has no line `__version__ = \"...\"`")
+        raise RuntimeError('tfdp/__init__.py has no line `__version__ = "..."`')
     return match.group(1)
 
 
@@ -36,7 +36,7 @@ setup(
     license="MIT",
     packages=find_packages(include=["tfdp", "tfdp.*"]),
     package_data={"tfdp": ["py.typed"], "tfdp.data": ["assets/*"]},
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",
     install_requires=[
         # The strategies override private parts of these two: each new minor is tried first.
         "tensorflow>=2.21,<2.22",
@@ -67,7 +67,6 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

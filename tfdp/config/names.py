@@ -1,0 +1,35 @@
+"""The closed choices of a config, kept apart so that they can be read without TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STRATEGY_KINDS: Final = ("auto", "single", "mirrored", "multi_worker")
+
+CROSS_DEVICE_OPS: Final = ("auto", "nccl", "hierarchical_copy", "reduce_to_one", "ring")
+
+DATA_SETS: Final = ("fashion_mnist",)
+
+MODELS: Final = ("resnet_small",)
+
+MIXED_PRECISION: Final = ("none", "bfloat16", "float16")
+
+OPTIMIZERS: Final = (
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "ftrl",
+    "lamb",
+    "lion",
+    "muon",
+    "nadam",
+    "rmsprop",
+    "sgd",
+)
+"""The optimizers of Keras by lower-case class name (a test compares them with Keras)."""
+
+CPU_REPLICAS: Final = 2
+"""Logical CPU devices of ``kind: mirrored`` where ``devices`` is null and there is no GPU."""

@@ -1,0 +1,58 @@
+"""Section ``strategy``: on which devices, and how they exchange gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfdp.config.checks import device_list, one_of
+from tfdp.config.names import CPU_REPLICAS, CROSS_DEVICE_OPS, STRATEGY_KINDS
+from tfdp.config.section import Rule, Section, setting
+
+
+def _single_has_one_device(kind: str, devices: int | tuple[str, ...] | None) -> str | None:
+    count = device_count(devices)
+    if kind == "single" and count is not None and count > 1:
+        return (
+            f'strategy kind "single" trains on one device, but {count} are set; '
+            'use kind "mirrored", or set devices to 1 or null'
+        )
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyConfig(Section):
+    """On which devices to train, and how they exchange gradients."""
+
+    kind: str = setting(
+        "auto: multi_worker if TF_CONFIG names a cluster, mirrored on two or more GPUs, "
+        f"else single. One of {', '.join(STRATEGY_KINDS)}.",
+        one_of(STRATEGY_KINDS, what="strategy kind"),
+        default="auto",
+    )
+    devices: int | tuple[str, ...] | None = setting(
+        "Devices of this worker, each is one replica: a count, or a list of names such as "
+        '"GPU:0". null: all GPUs; without a GPU, mirrored then takes '
+        f"{CPU_REPLICAS} logical CPU devices and every other kind the one CPU.",
+        device_list,
+        default=None,
+    )
+    cross_device_ops: str = setting(
+        "How replicas sum their gradients. auto picks by device and logs its reason. "
+        f"One of {', '.join(CROSS_DEVICE_OPS)}.",
+        one_of(CROSS_DEVICE_OPS, what="cross_device_ops"),
+        default="auto",
+    )
+    sync_batch_norm: bool = setting(
+        "Make every BatchNormalization layer use the statistics of the whole global batch. "
+        "Without it each replica uses its own rows and the result differs from one device.",
+        default=False,
+    )
+
+    rules = (Rule(("kind", "devices"), _single_has_one_device, blame="devices"),)
+
+
+def device_count(devices: int | tuple[str, ...] | None) -> int | None:
+    """How many devices are asked for, or None where the machine decides."""
+    if devices is None or isinstance(devices, int):
+        return devices
+    return len(devices)
