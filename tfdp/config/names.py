@@ -30,6 +30,3 @@ OPTIMIZERS: Final = (
     "sgd",
 )
 """The optimizers of Keras by lower-case class name (a test compares them with Keras)."""
-
-CPU_REPLICAS: Final = 2
-"""Logical CPU devices of ``kind: mirrored`` where ``devices`` is null and there is no GPU."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfdp.config.checks import device_list, one_of
-from tfdp.config.names import CPU_REPLICAS, CROSS_DEVICE_OPS, STRATEGY_KINDS
+from tfdp.config.checks import at_least, device_list, one_of
+from tfdp.config.names import CROSS_DEVICE_OPS, STRATEGY_KINDS
 from tfdp.config.section import Rule, Section, setting
 
 
-def _single_has_one_device(kind: str, devices: int | tuple[str, ...] | None) -> str | None:
-    count = device_count(devices)
+def _single_has_one_device(
+    kind: str, devices: int | tuple[str, ...] | None, cpu_devices: int
+) -> str | None:
+    count = cpu_devices if devices is None else device_count(devices)
     if kind == "single" and count is not None and count > 1:
         return (
             f'strategy kind "single" trains on one device, but {count} are set; '
-            'use kind "mirrored", or set devices to 1 or null'
+            'use kind "mirrored", or set devices (or cpu_devices) to 1'
         )
     return None
 
@@ -31,10 +33,14 @@ class StrategyConfig(Section):
     )
     devices: int | tuple[str, ...] | None = setting(
         "Devices of this worker, each is one replica: a count, or a list of names such as "
-        '"GPU:0". null: all GPUs; without a GPU, mirrored then takes '
-        f"{CPU_REPLICAS} logical CPU devices and every other kind the one CPU.",
+        '"GPU:0". null: all GPUs, or cpu_devices where there is none.',
         device_list,
         default=None,
+    )
+    cpu_devices: int = setting(
+        "Logical CPU devices, each is one replica, where devices is null and there is no GPU.",
+        at_least(1),
+        default=1,
     )
     cross_device_ops: str = setting(
         "How replicas sum their gradients. auto picks by device and logs its reason. "
@@ -48,7 +54,13 @@ class StrategyConfig(Section):
         default=False,
     )
 
-    rules = (Rule(("kind", "devices"), _single_has_one_device, blame="devices"),)
+    rules = (Rule(("kind", "devices", "cpu_devices"), _single_has_one_device, blame="devices"),)
+
+    def devices_with(self, gpus: int) -> int | tuple[str, ...]:
+        """What `devices` comes to on a machine with `gpus` GPUs: a count, or names."""
+        if self.devices is not None:
+            return self.devices
+        return gpus or self.cpu_devices
 
 
 def device_count(devices: int | tuple[str, ...] | None) -> int | None:
