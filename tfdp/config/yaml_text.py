@@ -31,3 +31,10 @@ for _class in (Loader, _Dumper):
 def dump(plain: dict[str, Any]) -> str:
     """Dicts, lists and scalars as YAML, in the order of the dicts."""
     return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=88)
+
+
+def dump_flow(value: Any) -> str:
+    """A value as YAML on one line, as it can stand behind ``--set key=``."""
+    plain = list(value) if isinstance(value, tuple) else value
+    text = yaml.dump(plain, Dumper=_Dumper, default_flow_style=True, width=10**9)
+    return text.removesuffix("\n").removesuffix("\n...")
