@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     _log_to_stderr()
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()  # here, where a reader that has left is an exception to catch
+        return code
     except TfdpError as error:
         print(_describe(error), file=sys.stderr)
         return error.exit_code

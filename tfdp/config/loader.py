@@ -53,9 +53,9 @@ _START = "Start from one of the examples in configs/, for example configs/quicks
 
 
 def _read_text(path: Path) -> str:
-    if path.is_dir():
-        raise ConfigError(f"{path}: is a directory, not a config file")
     try:
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a directory, not a config file")
         if not path.is_file():
             missing = not path.exists()
             raise ConfigError(

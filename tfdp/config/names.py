@@ -27,6 +27,7 @@ OPTIMIZERS: Final = (
     "muon",
     "nadam",
     "rmsprop",
+    "schedulefreeadamw",
     "sgd",
 )
 """The optimizers of Keras by lower-case class name (a test compares them with Keras)."""

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None.
 
-    Case and the choice of ``-`` or ``_`` do not count against a name.
+    Case and the choice of ``-`` or ``_`` do not count against a name, nor do missing words.
     """
     folded = {_fold(candidate): candidate for candidate in known}
     matches = difflib.get_close_matches(_fold(name), folded, n=1, cutoff=0.6)
-    return folded[matches[0]] if matches else None
+    if not matches and len(name) > 2:
+        matches = [candidate for candidate in folded if _fold(name) in candidate]
+    return folded[matches[0]] if len(matches) == 1 else None
 
 
 def unknown(name: str, known: Iterable[str], *, what: str) -> str:
