@@ -1,0 +1,44 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# TensorFlow, Keras and pytest themselves set these.
+_FOREIGN = {
+    "ENABLE_RUNTIME_UPTIME_TELEMETRY",
+    "HDF5_PLUGIN_PATH",
+    "PYTEST_CURRENT_TEST",
+    "TF2_BEHAVIOR",
+    "TPU_ML_PLATFORM",
+    "TPU_ML_PLATFORM_VERSION",
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_left_as_it_was() -> Iterator[None]:
+    """A test that leaks an environment variable would change what later tests mean."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    changed = sorted(
+        name
+        for name in before.keys() | after.keys()
+        if before.get(name) != after.get(name) and name not in _FOREIGN
+    )
+    for name in changed:
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    assert not changed, f"the test leaks environment variables: {', '.join(changed)}"
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the source tree."""
+    return Path(__file__).resolve().parent.parent
