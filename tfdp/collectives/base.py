@@ -1,0 +1,67 @@
+"""What a reducer is and what it is told about the machine."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """The devices that a strategy reduces over.
+
+    Attributes:
+        workers: number of worker processes; 1 for a mirrored strategy.
+        replicas_per_worker: devices of one worker, all of one type.
+        device_type: "CPU" or "GPU".
+        virtual_gpus: True where one physical GPU was split into several logical ones.
+    """
+
+    workers: int
+    replicas_per_worker: int
+    device_type: str
+    virtual_gpus: bool = False
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas in all."""
+        return self.workers * self.replicas_per_worker
+
+    def describe(self) -> str:
+        """One phrase for messages, such as "2 workers x 4 CPU replicas"."""
+        kind = f"virtual {self.device_type}" if self.virtual_gpus else self.device_type
+        replicas = f"{self.replicas_per_worker} {kind} replica{_s(self.replicas_per_worker)}"
+        return replicas if self.workers == 1 else f"{self.workers} workers x {replicas}"
+
+
+class Reducer(abc.ABC):
+    """One way to sum gradients over all replicas.
+
+    A reducer either names the implementation of TensorFlow's collective ops, which each replica
+    calls for itself, or supplies a `tf.distribute.CrossDeviceOps`, which sees the values of all
+    local replicas at once.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abc.abstractmethod
+    def refusal(self, topology: Topology) -> str | None:
+        """Why this reducer cannot serve the topology, or None if it can."""
+
+    def implementation(self, topology: Topology) -> tf.distribute.experimental.CommunicationImplementation:
+        """The collective-op implementation used where values are reduced inside the replicas."""
+        del topology
+        return tf.distribute.experimental.CommunicationImplementation.RING
+
+    def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps | None:
+        """Cross-device ops to use instead of collective ops, or None for collective ops."""
+        del topology
+        return None
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,196 @@
+"""What the mirrored and the multi-worker strategy share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfdp.collectives import Reducer
+from tfdp.data.split import count_rows, shard_batches, split_rows, static_rows
+from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+from tfdp.strategies.keras_compat import variables
+from tfdp.strategies.step import ReplicaStep, in_step
+
+# Packs of gradients that a collective op reduces at once. In one pack nothing could be reduced
+# before the backward pass has ended.
+GRADIENT_PACK_BYTES = 4 * 1024 * 1024
+
+
+class ExactStrategy:
+    """Mixin for a `tf.distribute.Strategy` whose replicas equal one device."""
+
+    tfdp_exact = True
+    tfdp_reducer: Reducer
+    extended: Any
+    num_replicas_in_sync: int
+
+    @property
+    def tfdp_sums_accumulators(self) -> bool:
+        """Whether gradient accumulators are kept as each replica's part of a sum."""
+        return self.num_replicas_in_sync > 1
+
+    @contextlib.contextmanager
+    def tfdp_creating_accumulator(self) -> Iterator[None]:
+        """Variables created inside hold a part on each replica and read as the sum."""
+        self.extended.tfdp_parts_of_a_sum = True
+        try:
+            yield
+        finally:
+            self.extended.tfdp_parts_of_a_sum = False
+
+    def tfdp_split(self, batch: Any) -> Any:
+        """Shares a whole batch in memory out between the local replicas.
+
+        Args:
+            batch: arrays or tensors with one leading dimension; the same on every worker.
+
+        Returns:
+            The structure of `batch` with `tf.distribute.DistributedValues`.
+        """
+        parts = split_rows(batch, *self._tfdp_place())
+        return tfp.per_replica(parts)
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Any = (),
+        kwargs: Any = None,
+        options: Any = None,
+    ) -> Any:
+        """`tf.distribute.Strategy.run`, where each replica knows its share of the rows."""
+        if self.num_replicas_in_sync == 1:
+            return super().run(fn, args, kwargs, options)  # type: ignore[misc]
+        local = [
+            tfp.select_replica(replica, (args, kwargs or {}))
+            for replica in range(len(self.extended.worker_devices))
+        ]
+        rows = [count_rows(part) for part in local]
+        total = self._tfdp_total_rows(rows)
+        may_be_empty = any(not static_rows(part) for part in local)
+        converted = tfp.convert_like_run(fn)
+
+        @tf.autograph.experimental.do_not_convert
+        def replica_fn(rows: Any, args: Any, kwargs: Any) -> Any:
+            def make_step() -> ReplicaStep:
+                return ReplicaStep(self, rows, total, may_be_empty)  # type: ignore[arg-type]
+
+            return in_step(make_step, converted)(*args, **kwargs)
+
+        passed = None if rows[0] is None else tfp.per_replica(rows)
+        return super().run(replica_fn, (passed, args, kwargs or {}), None, options)  # type: ignore[misc]
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Shares every global batch out between the replicas, evenly, to the last row.
+
+        Args:
+            dataset: batches of the global size. All workers must produce the same batches in the
+                same order; a worker keeps its part of each. A data set whose
+                `auto_shard_policy` is OFF holds this worker's own examples instead.
+            options: as in TensorFlow.
+        """
+        if self.num_replicas_in_sync == 1 or not isinstance(dataset, tf.data.Dataset):
+            return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+        worker, workers, replicas = self._tfdp_place()
+        policy = dataset.options().experimental_distribute.auto_shard_policy
+        own = workers > 1 and policy == tf.data.experimental.AutoShardPolicy.OFF
+        if own:
+            worker, workers = 0, 1
+        spec = dataset.element_spec
+
+        def this_workers_share(context: Any) -> tf.data.Dataset:
+            del context
+            return shard_batches(dataset, worker, workers, replicas)
+
+        with self._tfdp_step_counts_may_differ(own):
+            distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
+        distributed.tfdp_element_spec = spec
+        return distributed
+
+    @contextlib.contextmanager
+    def _tfdp_step_counts_may_differ(self, differ: bool) -> Iterator[None]:
+        """Whether replicas have to ask each other, at each step, who still has data."""
+        before = self.extended.experimental_enable_get_next_as_optional
+        self.extended.experimental_enable_get_next_as_optional = differ
+        try:
+            yield
+        finally:
+            self.extended.experimental_enable_get_next_as_optional = before
+
+    def _tfdp_place(self) -> tuple[int, int, int]:
+        """`(worker, workers, replicas per worker)`."""
+        replicas = len(self.extended.worker_devices)
+        worker = int(getattr(self.extended, "_id_in_cluster", 0))
+        return worker, self.num_replicas_in_sync // replicas, replicas
+
+    def _tfdp_total_rows(self, rows: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
+        """Rows of all replicas where this process sees them all, else None."""
+        known = [count for count in rows if count is not None]
+        if len(known) < self.num_replicas_in_sync:
+            return None
+        return tf.add_n(known)
+
+
+class ExactExtended:
+    """Mixin for the `extended` part: where replicas meet, and where they reduce by themselves."""
+
+    tfdp_parts_of_a_sum = False
+    tfdp_cross_device_ops: tf.distribute.CrossDeviceOps | None = None
+
+    @property
+    def tfdp_reduces_across_replicas(self) -> bool:
+        """Whether the reducer sees all local replicas' values at once."""
+        return self.tfdp_cross_device_ops is not None
+
+    def tfdp_collective_ops(self) -> Any:
+        """The collective ops that a replica calls for itself."""
+        raise NotImplementedError
+
+    def tfdp_sum_when(self, condition: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+        """In cross-replica context: the sums of `values` where the condition holds.
+
+        Args:
+            condition: a boolean scalar that is the same on all replicas.
+            values: tensors, one of each replica each.
+        """
+        replicas = range(len(self.worker_devices))  # type: ignore[attr-defined]
+        first = tfp.select_replica(0, condition)
+        local = [list(tfp.select_replica(r, tuple(values))) for r in replicas]
+
+        def reduce() -> list[Any]:
+            sums = self.batch_reduce_to(  # type: ignore[attr-defined]
+                tf.distribute.ReduceOp.SUM, [(value, value) for value in values]
+            )
+            return [list(tfp.select_replica(r, tuple(sums))) for r in replicas]
+
+        def keep() -> list[Any]:
+            return [[tf.identity(tensor) for tensor in tensors] for tensors in local]
+
+        result = tf.cond(first, reduce, keep)
+        return tuple(tfp.per_replica(parts) for parts in zip(*result, strict=True))
+
+    def _use_merge_call(self) -> bool:
+        # Inside a replica Keras and TensorFlow then update the replica's own copy of a variable.
+        # Keras' `cond`s (accumulation, loss scaling) work that way only.
+        return bool(tf.distribute.in_cross_replica_context())
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        if self.tfdp_parts_of_a_sum:
+            kwargs["synchronization"] = tf.VariableSynchronization.ON_READ
+            kwargs["aggregation"] = tf.VariableAggregation.SUM
+        return variables.adopt(super()._create_variable(next_creator, **kwargs))  # type: ignore[misc]
+
+    def _replica_ctx_all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        meet = tf.executing_eagerly() or (
+            self.tfdp_reduces_across_replicas and tfp.replicas_can_meet()
+        )
+        if meet:
+            return tfp.StrategyExtended._replica_ctx_all_reduce(self, reduce_op, value, options)
+        if options is None:
+            options = tf.distribute.experimental.CommunicationOptions(
+                bytes_per_pack=GRADIENT_PACK_BYTES
+            )
+        replica = tf.distribute.get_replica_context()._replica_id
+        return self.tfdp_collective_ops()._all_reduce(reduce_op, value, replica, options)

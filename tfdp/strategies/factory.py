@@ -1,0 +1,92 @@
+"""`tfdp.strategy`: one call that gives the right strategy."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfdp.cluster.tf_config import ClusterInfo, read_tf_config
+from tfdp.collectives import Topology, resolve
+from tfdp.errors import ClusterError, StrategyError
+from tfdp.strategies.devices import local_devices, topology
+from tfdp.strategies.keras_compat import install
+from tfdp.strategies.mirrored import MirroredStrategy
+from tfdp.strategies.multi_worker import MultiWorkerStrategy
+
+KINDS = ("auto", "single", "mirrored", "multi_worker")
+
+_log = logging.getLogger("tfdp")
+
+
+def strategy(
+    kind: str = "auto",
+    *,
+    devices: int | Sequence[str] | None = None,
+    cross_device_ops: str = "auto",
+) -> tf.distribute.Strategy:
+    """Makes the strategy to build and compile a Keras model in.
+
+    Args:
+        kind: "single", one device. "mirrored", the devices of this machine. "multi_worker", the
+            workers that TF_CONFIG names. "auto": multi_worker if TF_CONFIG names a cluster,
+            mirrored if several devices are asked for or there are two GPUs or more, else single.
+        devices: of this process: a count, or names such as "GPU:0". None: all GPUs, or one CPU
+            device. Without GPUs a count makes that many logical CPU devices.
+        cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
+            "reduce_to_one", "ring" or a registered one.
+
+    Returns:
+        A `tf.distribute.MirroredStrategy`, or for several workers a
+        `tf.distribute.MultiWorkerMirroredStrategy`.
+
+    Raises:
+        StrategyError: unknown kind, devices or cross-device ops, or a choice that cannot work here.
+        ClusterError: TF_CONFIG is malformed, or missing for "multi_worker".
+        UnsupportedError: Keras on another backend, or unsupported versions.
+    """
+    cluster = read_tf_config(os.environ) if kind in ("auto", "multi_worker") else None
+    kind = _choose_kind(kind, devices, cluster)
+    install()
+    local = local_devices(1 if kind == "single" and devices is None else devices)
+    workers = len(cluster.workers) if cluster and kind == "multi_worker" else 1
+    if kind == "single" and len(local) > 1:
+        raise StrategyError(
+            f'kind="single" trains on one device, and devices={devices!r} asks for {len(local)}.',
+            hint='Use kind="mirrored", or leave devices out.',
+        )
+    shape = topology(local, workers)
+    reducer, reason = resolve(cross_device_ops, shape)
+    _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
+    if kind == "multi_worker":
+        return MultiWorkerStrategy(local, reducer, shape)
+    return MirroredStrategy(local, reducer, shape)
+
+
+def _choose_kind(
+    kind: str, devices: int | Sequence[str] | None, cluster: ClusterInfo | None
+) -> str:
+    if kind not in KINDS:
+        near = difflib.get_close_matches(str(kind), KINDS, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise StrategyError(f"kind={kind!r} is not known.{meant} Known: {', '.join(KINDS)}.")
+    if kind == "multi_worker" and cluster is None:
+        raise ClusterError(
+            'kind="multi_worker" needs to know the other workers, and TF_CONFIG names no cluster.',
+            hint='Set TF_CONFIG, for example: {"cluster": {"worker": ["host1:12345", '
+            '"host2:12345"]}, "task": {"type": "worker", "index": 0}}; or use kind="mirrored".',
+        )
+    if kind != "auto":
+        return kind
+    if cluster is not None:
+        return "multi_worker"
+    several = len(tf.config.list_physical_devices("GPU")) > 1 if devices is None else None
+    if several is None:
+        several = isinstance(devices, int) and devices > 1 or not isinstance(devices, (int, str)) and len(devices) > 1  # noqa: E501
+    return "mirrored" if several else "single"
+
+
+__all__ = ["KINDS", "Topology", "strategy"]

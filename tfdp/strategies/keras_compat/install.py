@@ -1,0 +1,66 @@
+"""Puts the shims into Keras, once, when the first tfdp strategy is made."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+_lock = threading.Lock()
+_installed = False
+
+
+def install() -> None:
+    """Checks versions and backend, then installs the shims. Later calls do nothing.
+
+    Raises:
+        UnsupportedError: the versions or the backend are not supported; nothing is changed then.
+    """
+    global _installed
+    with _lock:
+        if _installed:
+            return
+        from tfdp.strategies.keras_compat import versions
+
+        versions.check()
+        for owner, name, shim in _shims():
+            if not hasattr(owner, name):
+                raise AttributeError(f"{owner.__name__}.{name} is gone from Keras: a shim needs it")
+        for owner, name, shim in _shims():
+            setattr(owner, name, shim)
+        _installed = True
+
+
+def _shims() -> list[tuple[Any, str, Any]]:
+    from keras.src.backend.tensorflow import trainer as tf_trainer
+    from keras.src.backend.tensorflow.optimizer import TFOptimizer
+    from keras.src.layers.layer import Layer
+    from keras.src.losses import loss as loss_module
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+    from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
+    from keras.src.random.seed_generator import SeedGenerator
+    from keras.src.trainers.trainer import Trainer
+
+    from tfdp.strategies.keras_compat import layers, losses, optimizers, trainer
+
+    return [
+        (loss_module.Loss, "__call__", losses.call),
+        (loss_module, "scale_loss_for_distribution", losses.scale),
+        (loss_module, "unscale_loss_for_distribution", losses.unscale),
+        (BaseOptimizer, "apply", optimizers.apply),
+        (BaseOptimizer, "scale_loss", optimizers.scale_loss),
+        (BaseOptimizer, "_backend_apply_gradients", optimizers.backend_apply_gradients),
+        (TFOptimizer, "_all_reduce_sum_gradients", optimizers.all_reduce_sum_gradients),
+        (TFOptimizer, "add_variable_from_reference", optimizers.add_variable_from_reference),
+        (LossScaleOptimizer, "_common_apply", optimizers.scaled_apply),
+        (LossScaleOptimizer, "scale_loss", optimizers.dynamic_scale_loss),
+        (Layer, "add_loss", layers.add_loss),
+        (Layer, "_get_own_losses", layers.get_own_losses),
+        (Layer, "_clear_losses", layers.clear_losses),
+        (SeedGenerator, "next", layers.next_seed),
+        (tf_trainer.TensorFlowTrainer, "_make_function", trainer.make_function),
+        (tf_trainer.TensorFlowTrainer, "make_predict_function", trainer.make_predict_function),
+        (tf_trainer.TensorFlowTrainer, "predict_on_batch", trainer.predict_on_batch),
+        (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
+        (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
+        (Trainer, "get_metrics_result", trainer.get_metrics_result),
+    ]

@@ -1,0 +1,65 @@
+"""Private parts of TensorFlow's distribution library, imported in one place.
+
+An ImportError here means a TensorFlow that the version check should have refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx as autograph_ctx
+from tensorflow.python.autograph.impl import api as autograph
+from tensorflow.python.distribute import (
+    collective_all_reduce_strategy,
+    cross_device_ops,
+    distribute_lib,
+    distribute_utils,
+    mirrored_strategy,
+    values,
+)
+from tensorflow.python.ops import control_flow_util
+
+Strategy = distribute_lib.Strategy
+StrategyExtended = distribute_lib.StrategyExtendedV2
+MirroredExtended = mirrored_strategy.MirroredExtended
+CollectiveExtended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+CollectiveAllReduce = cross_device_ops.CollectiveAllReduce
+MirroredVariable = values.MirroredVariable
+PerReplica = values.PerReplica
+
+
+def convert_like_run(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Applies AutoGraph to a replica function as `Strategy.run` would at this point."""
+    converted: Callable[..., Any] = autograph.tf_convert(
+        function, autograph_ctx.control_status_ctx(), convert_by_default=False
+    )
+    return converted
+
+
+def select_replica(replica: int, structure: Any) -> Any:
+    """The part of a structure of distributed values that one local replica sees."""
+    return distribute_utils.select_replica(replica, structure)
+
+
+def per_replica(parts: Sequence[Any]) -> Any:
+    """One structure of distributed values from the local replicas' structures."""
+    return distribute_utils.regroup(tuple(parts), always_wrap=len(parts) > 1)
+
+
+def replicas_can_meet() -> bool:
+    """Whether the calling replica may use `merge_call` here.
+
+    Not in a branch of a `tf.cond` and not in a nested `tf.function`: each builds another graph.
+    """
+    if tf.executing_eagerly():
+        return True
+    graph = getattr(threading.current_thread(), "graph", None)
+    return graph is tf.compat.v1.get_default_graph()
+
+
+def in_xla_context() -> bool:
+    """Whether the code being traced will be compiled by XLA."""
+    return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))

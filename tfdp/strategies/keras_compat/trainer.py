@@ -1,0 +1,216 @@
+"""`fit`, `evaluate`, `predict` and the `*_on_batch` methods under several replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+from keras.src import backend, tree
+from keras.src.backend.tensorflow import trainer as tf_trainer
+from keras.src.trainers import trainer as base_trainer
+
+from tfdp.errors import DataError, UnsupportedError
+from tfdp.strategies.step import ReplicaStep, current_step
+
+_Trainer = tf_trainer.TensorFlowTrainer
+_stock_make_function = _Trainer._make_function
+_stock_make_predict_function = _Trainer.make_predict_function
+_stock_symbolic_build = _Trainer._maybe_symbolic_build
+_stock_predict_on_batch = _Trainer.predict_on_batch
+_stock_metrics_result = base_trainer.Trainer.get_metrics_result
+_stock_epoch_iterator_init = tf_trainer.TFEpochIterator.__init__
+
+_OF_WHOLE_BATCH = "_tfdp_of_whole_batch"
+
+
+def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function that trains or tests on the next batch of an iterator.
+
+    With `steps_per_execution` several steps run for one call of the callbacks, one after another
+    from Python: the numbers are those of Keras' loop inside a graph.
+    """
+    strategy = self.distribute_strategy
+    if not _replicates(strategy):
+        return _stock_make_function(self, step_function)
+    _check_supported(self)
+
+    @tf.autograph.experimental.do_not_convert
+    def replica_step(data: Any) -> Any:
+        return _logs_of_whole_batch(step_function(data))
+
+    @tf.autograph.experimental.do_not_convert
+    def one_step(data: Any) -> Any:
+        outputs = strategy.run(replica_step, args=(data,))
+        return tree.map_structure(
+            lambda value: strategy.experimental_local_results(value)[0], outputs
+        )
+
+    if not self.run_eagerly:
+        one_step = tf.function(one_step, reduce_retracing=True)
+    one_step = self._autoconvert_optionals(one_step)
+
+    def function(iterator: Any) -> Any:
+        outputs = None
+        for _ in range(self.steps_per_execution):
+            try:
+                outputs = one_step(_next_batch(iterator, strategy))
+            except (StopIteration, tf.errors.OutOfRangeError):
+                if outputs is None:
+                    raise
+                break
+        return outputs
+
+    return function
+
+
+def _next_batch(iterator: Any, strategy: Any) -> Any:
+    """The next batch, shared out between the replicas.
+
+    Taken outside the step's graph: where the data end, a graph that holds both has counted the
+    iteration and drawn the seeds of a step that it then finds no data for.
+    """
+    if hasattr(iterator, "get_next"):
+        return iterator.get_next()
+    return strategy.tfdp_split(next(iterator))
+
+
+def make_predict_function(self: Any, force: bool = False) -> Any:
+    """Keras' own, after the check that the replicas can run it."""
+    if _replicates(self.distribute_strategy):
+        _check_supported(self)
+    return _stock_make_predict_function(self, force)
+
+
+def predict_on_batch(self: Any, x: Any) -> Any:
+    """Predicts each row once, in order."""
+    strategy = self.distribute_strategy
+    if not _replicates(strategy):
+        return _stock_predict_on_batch(self, x)
+    self.make_predict_function()
+    outputs = self.predict_function([strategy.tfdp_split((x,))])
+    return tree.map_structure(tf_trainer.convert_to_np_if_not_ragged, outputs)
+
+
+def get_metrics_result(self: Any) -> Any:
+    """Metric values of the whole batch, also inside a step."""
+    step = current_step()
+    if step is None:
+        return _stock_metrics_result(self)
+    states = _sum_states(step, self.metrics_variables)
+    with backend.StatelessScope(state_mapping=states):
+        results = _stock_metrics_result(self)
+    return tree.map_structure(_mark, results)
+
+
+def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+    """Builds the model from the types of the data, without taking a batch from it."""
+    strategy = self._distribute_strategy
+    if strategy is None or not _replicates(strategy):
+        _stock_symbolic_build(self, iterator=iterator, data_batch=data_batch)
+        return
+    _check_supported(self)
+    if iterator is not None:
+        data_batch = tree.map_structure(_symbolic, iterator.tfdp_element_spec)
+    else:
+        data_batch = tree.map_structure(_symbolic, data_batch)
+    if any(leaf is not None and leaf.shape is None for leaf in tree.flatten(data_batch)):
+        _stock_symbolic_build(self, iterator=iterator, data_batch=None)
+        return
+    with strategy.scope():
+        self._symbolic_build(data_batch=data_batch)
+
+
+def epoch_iterator_init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
+    """`TFEpochIterator.__init__`, which also keeps the types of a whole batch."""
+    _stock_epoch_iterator_init(self, distribute_strategy, *args, **kwargs)
+    self.tfdp_element_spec = getattr(
+        self._distributed_dataset,
+        "tfdp_element_spec",
+        getattr(self._distributed_dataset, "element_spec", None),
+    )
+
+
+def _replicates(strategy: Any) -> bool:
+    return getattr(strategy, "tfdp_exact", False) and strategy.num_replicas_in_sync > 1
+
+
+def _check_supported(model: Any) -> None:
+    """Refuses what cannot be exact, before anything runs."""
+    if model.jit_compile:
+        raise UnsupportedError(
+            "jit_compile=True: XLA cannot compile a step whose replicas are on several devices.",
+            hint='Compile the model with jit_compile=False (or leave it at "auto").',
+        )
+    for layer in model._flatten_layers():
+        if getattr(layer, "stateful", False):
+            raise UnsupportedError(
+                f"the layer {layer.name!r} is stateful: its state belongs to the rows of one "
+                "batch in one order, and each replica sees only some of them.",
+                hint="Use stateful=False, or train this model on one device.",
+            )
+    for tensor in getattr(model, "inputs", None) or []:
+        if tensor.shape and tensor.shape[0] is not None:
+            raise UnsupportedError(
+                f"the model's input {tensor.name!r} has the fixed batch size {tensor.shape[0]}, "
+                "and a replica works on its share of a batch only.",
+                hint="Declare the input without a batch size: keras.Input(shape=...).",
+            )
+
+
+def _logs_of_whole_batch(outputs: Any) -> Any:
+    """What a step returns, such that every replica returns the same: that of the whole batch."""
+    step = current_step()
+    if step is None:
+        return outputs
+    leaves = tree.flatten(outputs)
+    local = [
+        i for i, leaf in enumerate(leaves) if leaf is not None and not hasattr(leaf, _OF_WHOLE_BATCH)
+    ]
+    tensors = [tf.convert_to_tensor(leaves[i]) for i in local]
+    numeric = [k for k, t in enumerate(tensors) if t.dtype.is_floating or t.dtype.is_integer]
+    means = step.row_mean([tensors[k] for k in numeric]) if numeric else []
+    for k, mean in zip(numeric, means, strict=True):
+        leaves[local[k]] = mean
+    return tree.pack_sequence_as(outputs, leaves)
+
+
+def _sum_states(step: ReplicaStep, variables: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Each metric variable with the sum of the replicas' values."""
+    summed = [v for v in variables if v.aggregation == "sum"]
+    values = step.sum_packed([tf.convert_to_tensor(v.value) for v in summed])
+    return list(zip(summed, values, strict=True))
+
+
+def _mark(result: Any) -> Any:
+    tensor = tf.identity(result)
+    setattr(tensor, _OF_WHOLE_BATCH, True)
+    return tensor
+
+
+def _symbolic(leaf: Any) -> Any:
+    """A type with shape and dtype for one component of a batch; None for an absent one."""
+    if isinstance(leaf, tf.distribute.DistributedValues):
+        leaf = leaf.values[0]
+    if hasattr(leaf, "_value_specs"):  # the spec of a value that each replica has its own of
+        leaf = leaf._value_specs[0]
+    if leaf is None or isinstance(leaf, (tf.OptionalSpec, tf.NoneTensorSpec)):
+        return None
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        leaf = tf.convert_to_tensor(leaf)
+    shape = tf.TensorShape(leaf.shape)
+    if shape.rank is None:
+        return _Unknown()
+    if shape.rank == 0:
+        raise DataError(
+            "a component of the data is a single number, and has no rows to share out between "
+            "the replicas.",
+            hint="Batch the data set: dataset.batch(global_batch_size).",
+        )
+    return backend.KerasTensor((None, *shape.as_list()[1:]), backend.standardize_dtype(leaf.dtype))
+
+
+class _Unknown:
+    """A component whose rank is known only when it is seen."""
+
+    shape = None

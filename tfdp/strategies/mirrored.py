@@ -1,0 +1,54 @@
+"""Replicas on the devices of one machine, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfdp.collectives import Reducer, Topology
+from tfdp.strategies.exact import ExactExtended, ExactStrategy
+from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+
+
+class _Extended(ExactExtended, tfp.MirroredExtended):  # type: ignore[misc]
+    def __init__(
+        self, strategy: Any, devices: Sequence[str], reducer: Reducer, topology: Topology
+    ) -> None:
+        self._tfdp_implementation = reducer.implementation(topology)
+        self.tfdp_cross_device_ops = reducer.cross_device_ops(topology)
+        tfp.MirroredExtended.__init__(
+            self, strategy, devices=list(devices), cross_device_ops=self.tfdp_cross_device_ops
+        )
+
+    def tfdp_collective_ops(self) -> Any:
+        return self._collective_ops
+
+    def _make_collective_ops_with_fallbacks(self) -> Any:
+        # TensorFlow would choose NCCL for every set of physical GPUs.
+        collective = super()._make_collective_ops_with_fallbacks()
+        options = tf.distribute.experimental.CommunicationOptions(
+            implementation=self._tfdp_implementation
+        )
+        self._communication_options = options
+        if not isinstance(collective, tfp.CollectiveAllReduce):
+            return collective
+        return tfp.CollectiveAllReduce(
+            devices=self._devices,
+            group_size=len(self._devices),
+            options=options,
+            collective_keys=self._collective_keys,
+        )
+
+
+class MirroredStrategy(ExactStrategy, tf.distribute.MirroredStrategy):
+    """`tf.distribute.MirroredStrategy` whose replicas train what one device would.
+
+    Make one with `tfdp.strategy("mirrored", ...)`.
+    """
+
+    def __init__(self, devices: Sequence[str], reducer: Reducer, topology: Topology) -> None:
+        self.tfdp_reducer = reducer
+        extended = _Extended(self, devices, reducer, topology)
+        tfp.Strategy.__init__(self, extended)

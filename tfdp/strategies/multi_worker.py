@@ -1,0 +1,49 @@
+"""Replicas in several processes, on one machine or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfdp.collectives import Reducer, Topology
+from tfdp.strategies.exact import ExactExtended, ExactStrategy
+from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+
+
+class _Extended(ExactExtended, tfp.CollectiveExtended):  # type: ignore[misc]
+    def __init__(
+        self, strategy: Any, devices: Sequence[str], reducer: Reducer, topology: Topology
+    ) -> None:
+        self._tfdp_local_devices = tuple(devices)
+        options = tf.distribute.experimental.CommunicationOptions(
+            implementation=reducer.implementation(topology)
+        )
+        tfp.CollectiveExtended.__init__(
+            self,
+            strategy,
+            cluster_resolver=tf.distribute.cluster_resolver.TFConfigClusterResolver(),
+            communication_options=options,
+        )
+
+    def tfdp_collective_ops(self) -> Any:
+        return self._cross_device_ops
+
+    def _initialize_local_devices(self, cluster_resolver: Any, worker_device: str) -> Any:
+        # TensorFlow takes all GPUs, or one CPU device however many logical ones there are.
+        del cluster_resolver
+        names = tuple(f"{worker_device}/device:{name}" for name in self._tfdp_local_devices)
+        return names, self._tfdp_local_devices[0].split(":")[0]
+
+
+class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrategy):
+    """`tf.distribute.MultiWorkerMirroredStrategy` whose replicas train what one device would.
+
+    Make one with `tfdp.strategy("multi_worker", ...)`.
+    """
+
+    def __init__(self, devices: Sequence[str], reducer: Reducer, topology: Topology) -> None:
+        self.tfdp_reducer = reducer
+        extended = _Extended(self, devices, reducer, topology)
+        tfp.Strategy.__init__(self, extended)
