@@ -1,0 +1,1 @@
+"""Keras models and how a config names them. No strategy code."""
