@@ -1,0 +1,7 @@
+"""Training from a config. Importing this package loads TensorFlow."""
+
+from __future__ import annotations
+
+from tfdp.training.train import TrainResult, train
+
+__all__ = ["TrainResult", "train"]

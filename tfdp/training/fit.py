@@ -1,0 +1,175 @@
+"""The training itself: ``model.fit`` with the callbacks of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+
+from tfdp.config import Config
+from tfdp.data.arrays import Arrays
+from tfdp.data.batches import EpochBatches
+from tfdp.data.builder import Examples, TrainingData
+from tfdp.data.split import count_rows
+from tfdp.errors import DataError
+from tfdp.training.callbacks import CheckpointSaver, EpochOrder, HistoryKeeper
+from tfdp.training.checkpoints import Progress
+from tfdp.training.display import Display
+from tfdp.training.failures import training_errors
+from tfdp.training.listeners import FiniteLossGuard, MetricsWriter
+from tfdp.training.metrics_log import MetricsLog
+from tfdp.training.run_directory import RunDirectory
+from tfdp.training.telemetry import Listener, Telemetry
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Training data in the form that Keras takes.
+
+    Attributes:
+      dataset: global batches, one epoch at an iteration unless `steps_per_epoch` says otherwise.
+      steps_per_epoch: what Keras must be told, or None where the data set ends by itself.
+      steps: steps in an epoch, or None where only the end will tell.
+      rows_in_step: examples in step number n, from 0, of an epoch.
+      order: gives each epoch its order, where that is tfdp's task.
+    """
+
+    dataset: tf.data.Dataset
+    steps_per_epoch: int | None
+    steps: int | None
+    rows_in_step: Callable[[int], int]
+    order: EpochOrder | None
+
+
+def fit(
+    config: Config,
+    model: keras.Model,
+    data: TrainingData,
+    directory: RunDirectory,
+    progress: Progress,
+    *,
+    replicas: int,
+    workers: int,
+    display: Display | None,
+) -> dict[str, list[float]]:
+    """Trains `model` from where `progress` says to the last epoch.
+
+    Args:
+      config: the whole config.
+      model: see `tfdp.training.build.build_model`.
+      data: what to train and validate on.
+      directory: where to write.
+      progress: what is done already.
+      replicas: over all workers.
+      workers: how many take part.
+      display: where to show progress; None in a worker that writes no files and shows nothing.
+
+    Returns:
+      The value of every metric after each epoch, those of `progress` included.
+
+    Raises:
+      DataError: a data set that does not end and no steps_per_epoch, or a value that TensorFlow
+        refuses.
+      RunError: the loss is not finite, the disk fails, or memory runs out.
+      ClusterError: another worker is gone.
+    """
+    feed = training_feed(config, data.train)
+    keeper = HistoryKeeper(progress.history)
+    listeners: list[Listener] = [FiniteLossGuard()]
+    if display is not None:
+        listeners += [MetricsWriter(MetricsLog(directory.metrics)), display]
+    telemetry = Telemetry(
+        listeners,
+        replicas=replicas,
+        rows_in_step=feed.rows_in_step,
+        steps=feed.steps,
+        finished_steps=progress.steps,
+    )
+    callbacks = [feed.order, keeper, telemetry]
+    if config.output.tensorboard and display is not None:
+        callbacks.append(
+            keras.callbacks.TensorBoard(log_dir=str(directory.tensorboard), write_graph=False)
+        )
+    checkpoints = config.output.checkpoints
+    if checkpoints.every_epochs:
+        callbacks.append(
+            CheckpointSaver(
+                directory.checkpoints,
+                every_epochs=checkpoints.every_epochs,
+                keep=checkpoints.keep,
+                steps=lambda: telemetry.total_steps,
+                history=keeper.history,
+                write=display is not None,
+            )
+        )
+    with training_errors(lambda: f"step {telemetry.total_steps}", workers=workers):
+        model.fit(
+            feed.dataset,
+            epochs=config.training.epochs,
+            initial_epoch=progress.epochs,
+            steps_per_epoch=feed.steps_per_epoch,
+            validation_data=validation_feed(config, data.validation),
+            callbacks=[callback for callback in callbacks if callback is not None],
+            shuffle=False,  # the data set has its order
+            verbose=0,
+        )
+    return keeper.history
+
+
+def training_feed(config: Config, examples: Examples) -> Feed:
+    """Global batches of `examples`, as many in an epoch as the config says.
+
+    Raises:
+      DataError: a data set that never ends needs `training.steps_per_epoch`, or its batches are
+        larger than `data.global_batch`.
+    """
+    steps = config.training.steps_per_epoch
+    if isinstance(examples, Arrays):
+        batches = EpochBatches(
+            examples,
+            global_batch=config.data.global_batch,
+            seed=config.data.seed,
+            shuffle=config.data.shuffle,
+            steps=steps,
+        )
+        return Feed(batches.dataset, None, batches.steps, batches.rows_in_step, EpochOrder(batches))
+    rows = _rows_of_first_batch(examples, config.data.global_batch)
+    cardinality = int(examples.cardinality())
+    if steps is None and cardinality == tf.data.INFINITE_CARDINALITY:
+        raise DataError(
+            "data.function: the tf.data.Dataset never ends, so nobody knows where an epoch ends.",
+            hint="Set training.steps_per_epoch, or do not repeat() the data set.",
+        )
+    if steps is not None:
+        return Feed(examples.repeat(), steps, steps, lambda step: rows, None)
+    return Feed(examples, None, cardinality if cardinality > 0 else None, lambda step: rows, None)
+
+
+def validation_feed(config: Config, examples: Examples | None) -> tf.data.Dataset | None:
+    """Global batches of `examples`, each once and in their order.
+
+    Raises:
+      DataError: a data set that never ends.
+    """
+    if isinstance(examples, Arrays):
+        return EpochBatches(examples, global_batch=config.data.global_batch, shuffle=False).dataset
+    if examples is not None and int(examples.cardinality()) == tf.data.INFINITE_CARDINALITY:
+        raise DataError(
+            "data.function: the validation tf.data.Dataset never ends.",
+            hint="Do not repeat() it, or take() as many batches as you want.",
+        )
+    return examples
+
+
+def _rows_of_first_batch(examples: tf.data.Dataset, global_batch: int) -> int:
+    rows = count_rows(next(iter(examples)))
+    rows = global_batch if rows is None else int(rows)
+    if rows > global_batch:
+        raise DataError(
+            f"data.function: the batches of the tf.data.Dataset have {rows} rows, but "
+            f"data.global_batch is {global_batch}.",
+            hint="Give both the same value: the rows of a step, over all replicas.",
+        )
+    return rows

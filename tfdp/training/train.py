@@ -1,0 +1,155 @@
+"""``tfdp train``: from a config to a run directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+from rich.console import Console
+
+from tfdp.config import Config
+from tfdp.data.arrays import Arrays
+from tfdp.data.builder import load_data
+from tfdp.errors import RunError
+from tfdp.training.build import build_model
+from tfdp.training.checkpoints import Progress, list_checkpoints, restore_checkpoint
+from tfdp.training.checks import check_row_for_each_replica
+from tfdp.training.compute import build_strategy, cluster_of, compute_settings
+from tfdp.training.display import choose_display, summary_table
+from tfdp.training.files import replacing
+from tfdp.training.fit import fit
+from tfdp.training.metrics_log import MetricsLog
+from tfdp.training.run_directory import RunDirectory
+from tfdp.training.workers import check_same_epoch
+
+_log = logging.getLogger("tfdp.training")
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to.
+
+    Attributes:
+      run_directory: where worker 0 has written everything.
+      history: value of every metric after each epoch, those before a resume included.
+      metrics: the values after the last epoch; empty if nothing was trained.
+    """
+
+    run_directory: Path
+    history: dict[str, list[float]]
+    metrics: dict[str, float]
+
+
+def train(config: Config, *, resume: bool = False, console: Console | None = None) -> TrainResult:
+    """Trains what `config` describes, and writes the run directory.
+
+    With TF_CONFIG set, every worker calls this; worker 0 alone writes files and shows progress.
+
+    Args:
+      config: see `tfdp.config`.
+      resume: whether to go on from the last checkpoint of the run directory; a run that has none
+        yet starts from the beginning.
+      console: where to show progress; None for standard output.
+
+    Raises:
+      RunError: the run directory exists (without `resume`), is no run (with it), cannot be written,
+        or training diverged.
+      ConfigError: the user's functions, the optimizer or the global batch cannot be used.
+      DataError: the examples cannot be trained on.
+      StrategyError: the devices or cross-device ops cannot be had.
+      ClusterError: TF_CONFIG is malformed, or another worker is gone.
+      UnsupportedError: an unsupported version, backend or feature.
+    """
+    cluster = cluster_of(config.strategy, os.environ)
+    chief = cluster is None or cluster.is_chief
+    directory = RunDirectory(Path(config.output.directory))
+    # All workers check before they meet in build_strategy, and worker 0 writes only after it: so
+    # nobody takes the directory of this run for that of another.
+    directory.check(config, resume=resume)
+    with compute_settings(config.training):
+        strategy = build_strategy(config.strategy)
+        replicas = strategy.num_replicas_in_sync
+        check_row_for_each_replica(config.data.global_batch, replicas)
+        data = load_data(config.data, Path(config.module_directory or "."))
+        with strategy.scope():
+            model = build_model(config, data)
+            progress = _restore(directory, model) if resume else Progress(0, 0, {})
+        if cluster is not None:
+            check_same_epoch(strategy, progress.epochs, str(directory.root))
+        _check_epochs(progress, config, directory)
+        if resume:
+            _log_resume(progress, data.train, directory)
+        if chief:
+            directory.create(config)
+            MetricsLog(directory.metrics).rewind(progress.epochs)
+        shown = console or Console()
+        display = choose_display(shown) if chief else None
+        with display or nullcontext():
+            history = fit(
+                config,
+                model,
+                data,
+                directory,
+                progress,
+                replicas=replicas,
+                workers=1 if cluster is None else len(cluster.workers),
+                display=display,
+            )
+        _save_model(model, directory.model, write=chief)
+    result = TrainResult(
+        directory.root, history, {name: values[-1] for name, values in history.items()}
+    )
+    if chief:
+        shown.print(summary_table(result.metrics, _files(config, directory)))
+    return result
+
+
+def _restore(directory: RunDirectory, model: keras.Model) -> Progress:
+    checkpoints = list_checkpoints(directory.checkpoints)
+    return restore_checkpoint(checkpoints[-1], model) if checkpoints else Progress(0, 0, {})
+
+
+def _check_epochs(progress: Progress, config: Config, directory: RunDirectory) -> None:
+    if progress.epochs > config.training.epochs:
+        raise RunError(
+            f"{directory.root}: has trained {progress.epochs} epochs, "
+            f"and training.epochs is {config.training.epochs}.",
+            hint="Set training.epochs to that or more, or start another run.",
+        )
+
+
+def _log_resume(
+    progress: Progress, examples: Arrays | tf.data.Dataset, directory: RunDirectory
+) -> None:
+    _log.info("%s: resumed after epoch %d", directory.root, progress.epochs)
+    if isinstance(examples, tf.data.Dataset):
+        _log.warning(
+            "a tf.data.Dataset of your own starts again from its first order of the examples; "
+            "with arrays the resumed run would train exactly what an uninterrupted one does"
+        )
+
+
+def _save_model(model: keras.Model, path: Path, *, write: bool) -> None:
+    """Reads the variables on every worker, which may be a collective step; one keeps the file."""
+    with ExitStack() as stack:
+        if write:
+            target = stack.enter_context(replacing(path))
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            target = Path(folder) / path.name
+        model.save(target)
+
+
+def _files(config: Config, directory: RunDirectory) -> dict[str, Path]:
+    files = {"model": directory.model, "metrics": directory.metrics}
+    if config.output.checkpoints.every_epochs:
+        files["checkpoints"] = directory.checkpoints
+    if config.output.tensorboard:
+        files["tensorboard"] = directory.tensorboard
+    return files
