@@ -28,12 +28,14 @@ class Case:
         tolerance: allowed difference relative to the size of the value; None is the suite's own.
         replicas: the replica counts for which the case is meant; None means all.
         multi_worker: whether it also runs with several workers.
+        reference: the case whose result on one device is the right one, if not this case itself.
     """
 
     run: Callable[[contextlib.AbstractContextManager[Any]], Result]
     tolerance: float | None = None
     replicas: tuple[int, ...] | None = None
     multi_worker: bool = False
+    reference: str | None = None
 
 
 CASES: dict[str, Case] = {}
@@ -41,10 +43,10 @@ CASES: dict[str, Case] = {}
 
 def case(
     *, tolerance: float | None = None, replicas: tuple[int, ...] | None = None,
-    multi_worker: bool = False,
+    multi_worker: bool = False, reference: str | None = None,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     def add(function: Callable[..., Result]) -> Callable[..., Result]:
-        CASES[function.__name__] = Case(function, tolerance, replicas, multi_worker)
+        CASES[function.__name__] = Case(function, tolerance, replicas, multi_worker, reference)
         return function
 
     return add
@@ -581,12 +583,24 @@ def run_callbacks_decide(scope: contextlib.AbstractContextManager[Any]) -> Resul
     return trained(net, {"x": x, "y": y, "batch_size": 12, "epochs": 8, "callbacks": [stop, slow]})
 
 
-@case(multi_worker=True)
-def io_tf_data_of_unknown_length(scope: contextlib.AbstractContextManager[Any]) -> Result:
-    """The end of the data is found by reaching it: no step may be half done there."""
-    x, y = rows(29)
+def _adam_on(data: tf.data.Dataset, scope: contextlib.AbstractContextManager[Any]) -> Result:
     with scope:
         net = mlp()
         net.compile(keras.optimizers.Adam(0.05), "mse")
-    data = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda a, b: True).batch(12)
     return trained(net, {"x": data}, evaluate={"x": data})
+
+
+@case()
+def io_tf_data_of_known_length(scope: contextlib.AbstractContextManager[Any]) -> Result:
+    return _adam_on(tf.data.Dataset.from_tensor_slices(rows(29)).batch(12), scope)
+
+
+@case(multi_worker=True, reference="io_tf_data_of_known_length")
+def io_tf_data_of_unknown_length(scope: contextlib.AbstractContextManager[Any]) -> Result:
+    """The end of the data is found by reaching it: no step may be half done there.
+
+    Keras on one device does half a step there (the iteration is counted and Adam's momentum
+    applied, without data), so the reference is the same data with a known length.
+    """
+    data = tf.data.Dataset.from_tensor_slices(rows(29)).filter(lambda a, b: True).batch(12)
+    return _adam_on(data, scope)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfdp.collectives import Reducer
+from tfdp.data.digest import remember_first_batch
 from tfdp.data.split import count_rows, shard_batches, split_rows, static_rows
+from tfdp.errors import DataError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.keras_compat import variables
 from tfdp.strategies.step import ReplicaStep, in_step
@@ -26,6 +29,15 @@ class ExactStrategy:
     tfdp_reducer: Reducer
     extended: Any
     num_replicas_in_sync: int
+
+    @functools.cached_property
+    def _tfdp_digests(self) -> list[list[int]]:
+        return []
+
+    @property
+    def tfdp_is_chief(self) -> bool:
+        """Whether this process writes the files."""
+        return self._tfdp_place()[0] == 0
 
     @property
     def tfdp_sums_accumulators(self) -> bool:
@@ -99,6 +111,9 @@ class ExactStrategy:
         if own:
             worker, workers = 0, 1
         spec = dataset.element_spec
+        digests: list[int] = []
+        if workers > 1:
+            dataset = remember_first_batch(dataset, digests)
 
         def this_workers_share(context: Any) -> tf.data.Dataset:
             del context
@@ -107,7 +122,39 @@ class ExactStrategy:
         with self._tfdp_step_counts_may_differ(own):
             distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
         distributed.tfdp_element_spec = spec
+        if workers > 1:
+            self._tfdp_digests.append(digests)
         return distributed
+
+    def tfdp_check_same_batches(self) -> None:
+        """Compares what the workers read as the first batch of a pass over the data.
+
+        Called by all workers together, once for each pass.
+
+        Raises:
+            DataError: on every worker, if one reads other batches than the chief: each example
+                has to be read by all workers and used by one.
+        """
+        digest = 0
+        for digests in self._tfdp_digests:
+            if digests:
+                digest = digests.pop()
+            digests.clear()
+        others = self.tfdp_gather_from_workers(digest)
+        different = [str(worker) for worker, other in enumerate(others) if other != others[0]]
+        if different:
+            raise DataError(
+                f"worker {', '.join(different)} reads other batches than worker 0: some examples "
+                "would be used twice and others never.",
+                hint="Every worker has to produce the same global batches in the same order: give "
+                "shuffles, splits and generators a seed (keras.utils.set_random_seed). If each "
+                "worker reads its own files on purpose, set the data set's auto_shard_policy to "
+                "OFF.",
+            )
+
+    def tfdp_gather_from_workers(self, value: int) -> list[int]:
+        """One integer (below 2**31) of each worker, in the order of the workers."""
+        return [value]
 
     @contextlib.contextmanager
     def _tfdp_step_counts_may_differ(self, differ: bool) -> Iterator[None]:

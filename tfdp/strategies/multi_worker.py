@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,3 +48,19 @@ class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrate
         self.tfdp_reducer = reducer
         extended = _Extended(self, devices, reducer, topology)
         tfp.Strategy.__init__(self, extended)
+        self._agree_on_seed()
+
+    def tfdp_gather_from_workers(self, value: int) -> list[int]:
+        worker, workers, _ = self._tfdp_place()
+        mine = tf.one_hot(worker, workers, on_value=value, off_value=0, dtype=tf.int32)
+        return [int(each) for each in self.reduce("SUM", mine, axis=None).numpy()]
+
+    def _agree_on_seed(self) -> None:
+        """Gives TensorFlow's unseeded operations the same seed on all workers.
+
+        Every worker reads all batches and uses its share, so an unseeded `Dataset.shuffle` has to
+        shuffle alike everywhere. A seed that the program has set stays.
+        """
+        chosen = self.tfdp_gather_from_workers(random.SystemRandom().randrange(1, 2**31 - 1))[0]
+        if tfp.global_seed() is None:
+            tf.random.set_seed(chosen)

@@ -33,6 +33,10 @@ def install() -> None:
 def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.backend.tensorflow import trainer as tf_trainer
     from keras.src.backend.tensorflow.optimizer import TFOptimizer
+    from keras.src.callbacks.backup_and_restore import BackupAndRestore
+    from keras.src.callbacks.csv_logger import CSVLogger
+    from keras.src.callbacks.model_checkpoint import ModelCheckpoint
+    from keras.src.callbacks.tensorboard import TensorBoard
     from keras.src.layers.layer import Layer
     from keras.src.losses import loss as loss_module
     from keras.src.optimizers.base_optimizer import BaseOptimizer
@@ -40,7 +44,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.random.seed_generator import SeedGenerator
     from keras.src.trainers.trainer import Trainer
 
-    from tfdp.strategies.keras_compat import layers, losses, optimizers, trainer
+    from tfdp.strategies.keras_compat import callbacks, layers, losses, optimizers, trainer
 
     return [
         (loss_module.Loss, "__call__", losses.call),
@@ -63,4 +67,9 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
         (Trainer, "get_metrics_result", trainer.get_metrics_result),
+        (ModelCheckpoint, "set_model", callbacks.set_checkpoint_model),
+        (CSVLogger, "set_model", callbacks.set_csv_model),
+        (TensorBoard, "set_model", callbacks.set_tensorboard_model),
+        (BackupAndRestore, "_save_model", callbacks.save_backup),
+        (BackupAndRestore, "on_train_end", callbacks.end_backup),
     ]

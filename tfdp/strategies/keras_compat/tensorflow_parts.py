@@ -20,7 +20,7 @@ from tensorflow.python.distribute import (
     mirrored_strategy,
     values,
 )
-from tensorflow.python.ops import control_flow_util
+from tensorflow.python.eager import context
 
 Strategy = distribute_lib.Strategy
 StrategyExtended = distribute_lib.StrategyExtendedV2
@@ -60,6 +60,7 @@ def replicas_can_meet() -> bool:
     return graph is tf.compat.v1.get_default_graph()
 
 
-def in_xla_context() -> bool:
-    """Whether the code being traced will be compiled by XLA."""
-    return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+def global_seed() -> int | None:
+    """The seed that `tf.random.set_seed` has set, or None."""
+    seed: int | None = context.global_seed()
+    return seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -52,9 +53,14 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
 
     def function(iterator: Any) -> Any:
         outputs = None
+        first = _is_new_pass(self, iterator)
         for _ in range(self.steps_per_execution):
             try:
-                outputs = one_step(_next_batch(iterator, strategy))
+                batch = _next_batch(iterator, strategy)
+                if first:
+                    strategy.tfdp_check_same_batches()
+                    first = False
+                outputs = one_step(batch)
             except (StopIteration, tf.errors.OutOfRangeError):
                 if outputs is None:
                     raise
@@ -62,6 +68,15 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
         return outputs
 
     return function
+
+
+def _is_new_pass(model: Any, iterator: Any) -> bool:
+    """Whether several workers begin another pass over their data with this iterator."""
+    if model.distribute_strategy._tfdp_place()[1] == 1 or not hasattr(iterator, "get_next"):
+        return False
+    last = getattr(model, "_tfdp_last_iterator", lambda: None)()
+    object.__setattr__(model, "_tfdp_last_iterator", weakref.ref(iterator))
+    return last is not iterator
 
 
 def _next_batch(iterator: Any, strategy: Any) -> Any:
