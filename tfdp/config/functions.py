@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from tfdp.config.suggest import nearest
 from tfdp.errors import ConfigError, TfdpError
 
 _PACKAGE = Path(__file__).parents[1]
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 
 
 def load_function(reference: str, *, key: str, directory: Path) -> Callable[..., Any]:
@@ -159,6 +161,6 @@ def _describe(problem: BaseException) -> str:
 def _is_library(filename: str) -> bool:
     return (
         "site-packages" in filename
-        or filename.startswith("<")
+        or filename.startswith((_STANDARD_LIBRARY, "<"))
         or Path(filename).is_relative_to(_PACKAGE)
     )

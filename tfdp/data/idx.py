@@ -51,12 +51,14 @@ def _parse(content: bytes, path: Path) -> np.ndarray:
         )
     rank = content[3]
     start = 4 + 4 * rank
+    if len(content) < start:
+        raise DataError(f"{path}: ends within its header, after {len(content)} bytes.")
     shape = tuple(int(extent) for extent in np.frombuffer(content[4:start], ">u4"))
     expected = math.prod(shape)
-    if len(shape) != rank or len(content) - start != expected:
+    if len(content) - start != expected:
         raise DataError(
             f"{path}: the header promises shape {shape}, {expected} bytes, "
-            f"but {max(len(content) - start, 0)} bytes follow.",
+            f"but {len(content) - start} bytes follow.",
             hint="The file may be cut short; fetch it again.",
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
