@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import tensorflow as tf
+
+Implementation: TypeAlias = tf.distribute.experimental.CommunicationImplementation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +54,10 @@ class Reducer(abc.ABC):
     def refusal(self, topology: Topology) -> str | None:
         """Why this reducer cannot serve the topology, or None if it can."""
 
-    def implementation(self, topology: Topology) -> tf.distribute.experimental.CommunicationImplementation:
+    def implementation(self, topology: Topology) -> Implementation:
         """The collective-op implementation used where values are reduced inside the replicas."""
         del topology
-        return tf.distribute.experimental.CommunicationImplementation.RING
+        return Implementation.RING
 
     def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps | None:
         """Cross-device ops to use instead of collective ops, or None for collective ops."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
-from tfdp.collectives.base import Reducer, Topology
+from tfdp.collectives.base import Implementation, Reducer, Topology
 
 
 class Nccl(Reducer):
@@ -20,5 +18,5 @@ class Nccl(Reducer):
             return "NCCL needs one physical GPU for each replica, and these GPUs are virtual"
         return None
 
-    def implementation(self, topology: Topology) -> tf.distribute.experimental.CommunicationImplementation:
-        return tf.distribute.experimental.CommunicationImplementation.NCCL
+    def implementation(self, topology: Topology) -> Implementation:
+        return Implementation.NCCL

@@ -30,7 +30,7 @@ def remember_first_batch(dataset: tf.data.Dataset, digests: list[int]) -> tf.dat
         digests: receives an int for each pass, before the first batch is handed out.
     """
 
-    def record(*leaves: Any) -> np.ndarray:
+    def record(*leaves: Any) -> np.int32:
         digests.append(batch_digest(list(leaves)))
         return np.int32(0)
 

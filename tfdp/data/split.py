@@ -13,7 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 
-def piece_bounds(rows: tf.Tensor, piece: tf.Tensor | int, pieces: int) -> tuple[tf.Tensor, tf.Tensor]:
+def piece_bounds(
+    rows: tf.Tensor, piece: tf.Tensor | int, pieces: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """First row and number of rows of one piece.
 
     Args:

@@ -69,7 +69,7 @@ def _all_gpus() -> tuple[str, ...]:
 
 def _first(count: int) -> tuple[str, ...]:
     if count < 1:
-        raise StrategyError(f"devices={count} leaves no device to train on; it has to be 1 or more.")
+        raise StrategyError(f"devices={count} leaves no device to train on; ask for 1 or more.")
     gpus = _all_gpus()
     if gpus:
         if count > len(gpus):
@@ -110,13 +110,16 @@ def _named(names: Sequence[str]) -> tuple[str, ...]:
                 hint='Device names look like "GPU:0" or "/device:CPU:1".',
             ) from error
         if spec.device_type not in ("CPU", "GPU") or spec.device_index is None:
-            raise StrategyError(f'{name!r} in devices has to name a type and an index, like "GPU:0".')
+            raise StrategyError(
+                f"{name!r} in devices does not name a CPU or GPU and its index.",
+                hint='Device names look like "GPU:0" or "/device:CPU:1".',
+            )
         short.append(f"{spec.device_type}:{spec.device_index}")
     if len(set(short)) < len(short):
         raise StrategyError(f"devices={list(names)} names a device twice; each is one replica.")
     types = {name.split(":")[0] for name in short}
     if len(types) > 1:
-        raise StrategyError(f"devices={list(names)} mixes CPUs and GPUs; replicas have to be alike.")
+        raise StrategyError(f"devices={list(names)} mixes CPUs and GPUs; replicas must be alike.")
     if types == {"CPU"}:
         _split_cpu(1 + max(int(name.split(":")[1]) for name in short))
     known = [f"{kind}:{i}" for kind in ("CPU", "GPU") for i in range(_logical_count(kind))]

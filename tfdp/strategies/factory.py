@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfdp.cluster.tf_config import ClusterInfo, read_tf_config
-from tfdp.collectives import Topology, resolve
+from tfdp.collectives import resolve
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.strategies.devices import local_devices, topology
 from tfdp.strategies.keras_compat import install
@@ -83,10 +83,13 @@ def _choose_kind(
         return kind
     if cluster is not None:
         return "multi_worker"
-    several = len(tf.config.list_physical_devices("GPU")) > 1 if devices is None else None
-    if several is None:
-        several = isinstance(devices, int) and devices > 1 or not isinstance(devices, (int, str)) and len(devices) > 1  # noqa: E501
-    return "mirrored" if several else "single"
+    if devices is None:
+        count = len(tf.config.list_physical_devices("GPU"))
+    elif isinstance(devices, (int, str)):
+        count = devices if isinstance(devices, int) else 1
+    else:
+        count = len(devices)
+    return "mirrored" if count > 1 else "single"
 
 
-__all__ = ["KINDS", "Topology", "strategy"]
+__all__ = ["KINDS", "strategy"]

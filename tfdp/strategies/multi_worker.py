@@ -13,7 +13,7 @@ from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 
 
-class _Extended(ExactExtended, tfp.CollectiveExtended):  # type: ignore[misc]
+class _Extended(ExactExtended, tfp.CollectiveExtended):
     def __init__(
         self, strategy: Any, devices: Sequence[str], reducer: Reducer, topology: Topology
     ) -> None:

@@ -196,7 +196,9 @@ def current_step() -> ReplicaStep | None:
     return step
 
 
-def in_step(make_step: Callable[[], ReplicaStep], function: Callable[..., Any]) -> Callable[..., Any]:
+def in_step(
+    make_step: Callable[[], ReplicaStep], function: Callable[..., Any]
+) -> Callable[..., Any]:
     """Wraps a replica function so that `current_step` is known while it runs."""
 
     @tf.autograph.experimental.do_not_convert

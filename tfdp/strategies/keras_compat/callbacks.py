@@ -26,8 +26,10 @@ _stock_backup_save = BackupAndRestore._save_model
 _stock_backup_train_end = BackupAndRestore.on_train_end
 
 _BACKUP_PATHS = (
-    "_weights_path", "_training_metadata_path",
-    "_prev_weights_path", "_prev_training_metadata_path",
+    "_weights_path",
+    "_training_metadata_path",
+    "_prev_weights_path",
+    "_prev_training_metadata_path",
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tfdp.errors import UnsupportedError
+
 _lock = threading.Lock()
 _installed = False
 
@@ -22,9 +24,14 @@ def install() -> None:
         from tfdp.strategies.keras_compat import versions
 
         versions.check()
-        for owner, name, shim in _shims():
-            if not hasattr(owner, name):
-                raise AttributeError(f"{owner.__name__}.{name} is gone from Keras: a shim needs it")
+        gone = [
+            f"{owner.__name__}.{name}" for owner, name, _ in _shims() if not hasattr(owner, name)
+        ]
+        if gone:
+            raise UnsupportedError(
+                f"this Keras has no {', '.join(gone)}, which tfdp builds on.",
+                hint="Install a supported version of Keras; `tfdp doctor` lists them.",
+            )
         for owner, name, shim in _shims():
             setattr(owner, name, shim)
         _installed = True

@@ -148,8 +148,7 @@ def _accumulate(self: Any, step: ReplicaStep, grads: list[Any], variables: list[
         self._accumulated_gradients[self._get_variable_index(v)].value for v in variables
     ]
     totals = [
-        tf.convert_to_tensor(g) + a.read_value()
-        for g, a in zip(grads, accumulators, strict=True)
+        tf.convert_to_tensor(g) + a.read_value() for g, a in zip(grads, accumulators, strict=True)
     ]
     reduced = _sum_when(step, is_update, totals)
 

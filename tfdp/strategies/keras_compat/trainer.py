@@ -136,7 +136,9 @@ def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None
         self._symbolic_build(data_batch=data_batch)
 
 
-def epoch_iterator_init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
+def epoch_iterator_init(
+    self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any
+) -> None:
     """`TFEpochIterator.__init__`, which also keeps the types of a whole batch."""
     _stock_epoch_iterator_init(self, distribute_strategy, *args, **kwargs)
     self.tfdp_element_spec = getattr(
@@ -180,7 +182,9 @@ def _logs_of_whole_batch(outputs: Any) -> Any:
         return outputs
     leaves = tree.flatten(outputs)
     local = [
-        i for i, leaf in enumerate(leaves) if leaf is not None and not hasattr(leaf, _OF_WHOLE_BATCH)
+        i
+        for i, leaf in enumerate(leaves)
+        if leaf is not None and not hasattr(leaf, _OF_WHOLE_BATCH)
     ]
     tensors = [tf.convert_to_tensor(leaves[i]) for i in local]
     numeric = [k for k, t in enumerate(tensors) if t.dtype.is_floating or t.dtype.is_integer]

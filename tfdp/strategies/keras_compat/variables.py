@@ -16,12 +16,10 @@ from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.step import current_step
 
 
-class ReplicaVariable(tfp.MirroredVariable):  # type: ignore[misc]
+class ReplicaVariable(tfp.MirroredVariable):
     """A mirrored variable that replicas may assign anywhere, also in a branch of a `tf.cond`."""
 
-    def _update_replica(
-        self, update_fn: Callable[..., Any], value: Any, **kwargs: Any
-    ) -> Any:
+    def _update_replica(self, update_fn: Callable[..., Any], value: Any, **kwargs: Any) -> Any:
         aggregation = self._aggregation
         step = current_step()
         if aggregation == tf.VariableAggregation.ONLY_FIRST_REPLICA and not tfp.replicas_can_meet():
