@@ -1,77 +1,103 @@
 """Runs cases in one process and writes what came out. Started by the parity tests.
 
-    python -m tests.parity.program one_device OUT [CASE ...]
-    python -m tests.parity.program mirrored OUT [CASE ...]
-    python -m tests.parity.program multi_worker OUT [CASE ...]     (with TF_CONFIG)
+    python -m tests.parity.program MODE FOLDER COUNT:CASE ...
 
-`one_device` is plain Keras: no strategy, and nothing of tfdp is imported.
+Every case leaves `FOLDER/COUNT/CASE.npz`, or `CASE.error` with a traceback. The modes:
+
+* `one_device` is plain Keras, in a process that never imports tfdp;
+* `mirrored` has COUNT replicas in this process;
+* `multi_worker` is one worker of the cluster in TF_CONFIG, with COUNT replicas in all;
+* `stock` is TensorFlow's own MirroredStrategy.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-REPLICAS = (2, 3, 4, 8)
+SEED = 11
 
 
-def run_all(scope: Any, prefix: str, out: dict[str, np.ndarray], names: list[str], count: int) -> None:
+def main(mode: str, floatx: str, devices: int, folder: Path, wanted: Sequence[str]) -> None:
+    keras.config.set_floatx(floatx)
+    keras.config.disable_traceback_filtering()
+    scope_of = _MODES[mode](devices)
     from tests.parity.cases import CASES
 
-    for name in names:
-        case = CASES[name]
-        if case.replicas is not None and count > 1 and count not in case.replicas:
-            continue
-        keras.utils.set_random_seed(11)
+    for count, name in (item.split(":") for item in wanted):
+        keras.utils.set_random_seed(SEED)
+        print(f"{count} replicas: {name}", flush=True)
+        target = folder / count / name
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            result = case.run(scope())
+            result = CASES[name].run(scope_of(int(count)))
         except Exception:
-            out[f"{prefix}|{name}|error"] = np.array(traceback.format_exc())
+            target.with_suffix(".error").write_text(traceback.format_exc(), encoding="utf-8")
             continue
-        for key, value in result.items():
-            out[f"{prefix}|{name}|{key}"] = np.asarray(value)
+        np.savez(target.with_suffix(".npz"), **{k: np.asarray(v) for k, v in result.items()})
+    if mode in ("one_device", "stock"):
+        assert not any(name.split(".")[0] == "tfdp" for name in sys.modules)
 
 
-def main() -> None:
-    mode, path, *names = sys.argv[1:]
-    keras.config.set_floatx(os.environ.get("PARITY_FLOATX", "float64"))
-    keras.config.disable_traceback_filtering()
-    out: dict[str, np.ndarray] = {}
-    if mode == "mirrored":
-        import tfdp
+def _one_device(devices: int) -> Callable[[int], Any]:
+    del devices
+    return lambda count: contextlib.nullcontext()
 
-        counts = [int(n) for n in os.environ.get("PARITY_REPLICAS", "2,3,4,8").split(",")]
-        tfdp.strategy("mirrored", devices=max(counts))
-        ops = os.environ.get("PARITY_OPS", "auto")
-        strategies = {n: tfdp.strategy("mirrored", devices=n, cross_device_ops=ops) for n in counts}
-        from tests.parity.cases import CASES
 
-        for count, strategy in strategies.items():
-            run_all(strategy.scope, str(count), out, names or list(CASES), count)
-    elif mode == "multi_worker":
-        import tfdp
+def _mirrored(devices: int) -> Callable[[int], Any]:
+    import tfdp
 
-        strategy = tfdp.strategy(
-            "multi_worker", devices=int(os.environ.get("PARITY_DEVICES", "1"))
-        )
-        from tests.parity.cases import CASES
+    tfdp.strategy("mirrored", devices=devices)
+    strategies = {}
 
-        chosen = names or [name for name, case in CASES.items() if case.multi_worker]
-        run_all(strategy.scope, "workers", out, chosen, strategy.num_replicas_in_sync)
-    else:
-        from tests.parity.cases import CASES
+    def scope(count: int) -> Any:
+        if count not in strategies:
+            strategies[count] = tfdp.strategy("mirrored", devices=count)
+        return strategies[count].scope()
 
-        run_all(contextlib.nullcontext, "one", out, names or list(CASES), 1)
-    np.savez(path, **out)
-    assert tf.executing_eagerly()
+    return scope
 
+
+def _multi_worker(devices: int) -> Callable[[int], Any]:
+    import tfdp
+
+    strategy = tfdp.strategy("multi_worker", devices=devices)
+
+    def scope(count: int) -> Any:
+        assert strategy.num_replicas_in_sync == count
+        return strategy.scope()
+
+    return scope
+
+
+def _stock(devices: int) -> Callable[[int], Any]:
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * devices,
+    )
+
+    @contextlib.contextmanager
+    def scope(count: int) -> Iterator[None]:
+        with tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)]).scope():
+            yield
+
+    return scope
+
+
+_MODES: dict[str, Callable[[int], Callable[[int], Any]]] = {
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "stock": _stock,
+}
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])

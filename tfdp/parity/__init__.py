@@ -1,0 +1,1 @@
+"""One device against N replicas: `tfdp.verify`, ``tfdp verify`` and ``tfdp features``."""
