@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tfdp.training.train import TrainResult, train
+from tfdp.training.run import TrainResult, train
 
 __all__ = ["TrainResult", "train"]

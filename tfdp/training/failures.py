@@ -16,6 +16,8 @@ _PEER = (
     tf.errors.CancelledError,
 )
 
+_NOISE = ("Graph execution error:", "Detected at node", 'File "', "<stack traces", "[[{{node")
+
 
 @contextmanager
 def training_errors(where: Callable[[], str], *, workers: int) -> Iterator[None]:
@@ -63,12 +65,8 @@ def _explain(error: tf.errors.OpError, where: str, workers: int) -> TfdpError:
 
 
 def _brief(text: str, limit: int = 600) -> str:
-    """The start of a message, without the graph nodes and stack that TensorFlow appends."""
-    lines = []
-    for line in text.strip().splitlines():
-        if line.startswith(("Stack trace", "Detected at node", "\t [[", "  (1)")):
-            break
-        if line.strip():
-            lines.append(line.strip())
-    brief = " ".join(lines) or text.strip()
+    """What a message says, without the graph nodes and stack that TensorFlow puts around it."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    brief = " ".join(line for line in lines if line and not line.startswith(_NOISE))
+    brief = brief or " ".join(lines)
     return brief if len(brief) <= limit else f"{brief[:limit]}..."

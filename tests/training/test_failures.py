@@ -1,0 +1,56 @@
+"""Errors from inside TensorFlow and Keras."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from tfdp.errors import ClusterError, ConfigError, DataError, RunError, TfdpError
+from tfdp.training.failures import training_errors
+
+
+def raise_inside(error: BaseException, workers: int = 1) -> None:
+    with training_errors(lambda: "step 12", workers=workers):
+        raise error
+
+
+E = tf.errors
+
+
+@pytest.mark.parametrize(
+    ("error", "workers", "kind", "message"),
+    [
+        (E.InvalidArgumentError(None, None, "label 9"), 1, DataError, "after step 12: label 9"),
+        (E.ResourceExhaustedError(None, None, "OOM"), 1, RunError, "out of memory or disk"),
+        (E.UnavailableError(None, None, "reset"), 2, ClusterError, "another worker is gone: reset"),
+        (E.UnavailableError(None, None, "reset"), 1, RunError, "UnavailableError: reset"),
+        (E.InternalError(None, None, "odd"), 2, RunError, "InternalError: odd"),
+        (ValueError("shapes\n  differ"), 1, RunError, "ValueError: shapes differ"),
+    ],
+)
+def test_are_told_in_the_terms_of_a_run(
+    error: Exception, workers: int, kind: type[TfdpError], message: str
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        raise_inside(error, workers)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [ConfigError("mine"), KeyboardInterrupt(), KeyError("bug")])
+def test_others_pass(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        raise_inside(error)
+    assert caught.value is error
+
+
+def test_nodes_of_the_graph_are_left_out() -> None:
+    noise = (
+        "Graph execution error:\n\nDetected at node x/y defined at (most recent call last):\n"
+        '  File "a.py", line 3, in f\n\n<stack traces unavailable>\n'
+        "bad label\n\t [[{{node x/y}}]] [Op:__inference_1]"
+    )
+    with pytest.raises(DataError) as caught:
+        raise_inside(E.InvalidArgumentError(None, None, noise))
+    assert str(caught.value) == "training stopped after step 12: bad label"
+    with pytest.raises(RunError, match=r"x{600}\.\.\.$"):
+        raise_inside(ValueError("x" * 5000))
