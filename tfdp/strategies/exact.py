@@ -73,6 +73,18 @@ class ExactStrategy:
         options: Any = None,
     ) -> Any:
         """`tf.distribute.Strategy.run`, where each replica knows its share of the rows."""
+        return self.tfdp_run(fn, args, kwargs, options, managed=False)
+
+    def tfdp_run(
+        self,
+        fn: Callable[..., Any],
+        args: Any = (),
+        kwargs: Any = None,
+        options: Any = None,
+        *,
+        managed: bool,
+    ) -> Any:
+        """`run`; `managed` says whether the convention of `ReplicaStep` holds."""
         if self.num_replicas_in_sync == 1:
             return super().run(fn, args, kwargs, options)  # type: ignore[misc]
         local = [
@@ -87,7 +99,7 @@ class ExactStrategy:
         @tf.autograph.experimental.do_not_convert
         def replica_fn(rows: Any, args: Any, kwargs: Any) -> Any:
             def make_step() -> ReplicaStep:
-                return ReplicaStep(self, rows, total, may_be_empty)  # type: ignore[arg-type]
+                return ReplicaStep(self, rows, total, may_be_empty, managed)
 
             return in_step(make_step, converted)(*args, **kwargs)
 

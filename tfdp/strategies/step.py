@@ -9,6 +9,11 @@ The convention that makes N replicas equal one device:
   every row weighs the same however unevenly the batch was cut, a term that does not depend on
   the rows (a weight regulariser) keeps its size, and a replica without rows counts nothing.
 
+That holds for the steps of `fit` and `train_on_batch`, whose code is written as for one device
+(`managed`). A training loop that calls `strategy.run` itself follows TensorFlow's rules instead:
+it divides its losses by the global batch and the reduction is a plain sum. There, too, Keras'
+`Loss` objects return this replica's exact share of the whole batch's loss.
+
 A step belongs to one replica thread of `strategy.run`; `current_step` finds it.
 """
 
@@ -32,6 +37,7 @@ class ReplicaStep:
         rows: scalar int64, rows of this replica, or None where the step's arguments have none.
         total_rows: rows of all replicas, or None to have them reduced when first asked for.
         may_be_empty: False where it is certain that this replica has at least one row.
+        managed: whether the step is one of Keras' own, see above.
     """
 
     def __init__(
@@ -40,7 +46,9 @@ class ReplicaStep:
         rows: tf.Tensor | None,
         total_rows: tf.Tensor | None,
         may_be_empty: bool,
+        managed: bool,
     ) -> None:
+        self.managed = managed
         self.strategy = strategy
         self.replicas: int = strategy.num_replicas_in_sync
         self.may_be_empty = may_be_empty and rows is not None
@@ -77,8 +85,13 @@ class ReplicaStep:
         )
         return tf.cast(share, dtype)
 
-    def inverse_row_share(self, dtype: tf.DType = tf.float64) -> tf.Tensor:
-        """Scalar: total rows / rows, 0 on a replica without rows."""
+    def whole_batch_factor(self, dtype: tf.DType = tf.float64) -> tf.Tensor:
+        """Scalar: what makes a mean over this replica's rows of its share of the whole loss.
+
+        Total rows / rows; 0 on a replica without rows; 1 where the reduction is a plain sum.
+        """
+        if not self.managed:
+            return tf.constant(1.0, dtype)
         if self._rows is None:
             return tf.constant(float(self.replicas), dtype)
         inverse = tf.math.divide_no_nan(

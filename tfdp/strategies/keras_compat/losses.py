@@ -58,7 +58,7 @@ def unscale(value: Any) -> Any:
         elements = tf.cast(tf.size(value), tf.float64)
         total, count = step.sum_packed([tf.reduce_sum(tf.cast(value, tf.float64)), elements])
         return tf.cast(tf.math.divide_no_nan(total, count), value.dtype)
-    return step.row_mean([value])[0]
+    return step.row_mean([value])[0] if step.managed else step.sum([value])[0]
 
 
 def _tensor(value: Any, dtype: str) -> Any:
@@ -89,13 +89,13 @@ def _reduce(
         return values
     total = tf.reduce_sum(values)
     if reduction == "sum":
-        return total * step.inverse_row_share(total.dtype)
+        return total * step.whole_batch_factor(total.dtype)
     if reduction == "mean_with_sample_weight" and weight is not None:
         divisor = tf.reduce_sum(tf.cast(weight, tf.float64))
     else:
         divisor = _count(values)
     divisor, *counts = step.sum_packed([tf.stop_gradient(c) for c in (divisor, *counts)])
-    factor = step.inverse_row_share()
+    factor = step.whole_batch_factor()
     if counts:
         factor *= tf.math.divide_no_nan(counts[0], counts[1])
     return total * tf.cast(tf.math.divide_no_nan(factor, divisor), total.dtype)
@@ -120,7 +120,8 @@ def _of_gathered_batch(
         backend.set_keras_mask(y_pred, place.gather(tf.cast(mask, tf.int32)) > 0)
     value = _stock_call(loss, y_true, y_pred, sample_weight=sample_weight)
     held = tf.stop_gradient(value)
-    return held + (value - held) * step.inverse_row_share(value.dtype)
+    shown = held if step.managed else held / step.replicas
+    return shown + (value - held) * step.whole_batch_factor(value.dtype)
 
 
 class _Place:

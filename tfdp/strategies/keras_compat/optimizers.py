@@ -114,7 +114,7 @@ def prepare(step: ReplicaStep, grads: Sequence[Any]) -> list[Any]:
     grads = list(grads)
     if step.gradients_reduced:
         return grads
-    if not step.loss_weighted:
+    if step.managed and not step.loss_weighted:
         grads = [_times(g, step.row_share) for g in grads]
     return step.drop_if_empty(grads)
 
@@ -126,7 +126,7 @@ def _weight_gradient(loss: Any) -> Any:
     A loss that is a vector is a sum over rows to the gradient tape, and sums need no weight.
     """
     step = current_step()
-    if step is None:
+    if step is None or not step.managed:
         return loss
     step.loss_weighted = True
     loss = tf.convert_to_tensor(loss)

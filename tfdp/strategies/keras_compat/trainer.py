@@ -42,7 +42,7 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
 
     @tf.autograph.experimental.do_not_convert
     def one_step(data: Any) -> Any:
-        outputs = strategy.run(replica_step, args=(data,))
+        outputs = strategy.tfdp_run(replica_step, (data,), managed=True)
         return tree.map_structure(
             lambda value: strategy.experimental_local_results(value)[0], outputs
         )
