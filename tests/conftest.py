@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,16 @@ def _environment_is_left_as_it_was() -> Iterator[None]:
         else:
             del os.environ[name]
     assert not changed, f"the test leaks environment variables: {', '.join(changed)}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _eight_logical_devices() -> None:
+    """One process serves every replica count: TensorFlow fixes its devices when it starts."""
+    if "tensorflow" in sys.modules:
+        import tensorflow as tf
+
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,57 @@
+"""The choice of cross-device ops is real: the traced step contains its ops and no other's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tfdp
+from tests.strategies import linear
+
+
+def ops_of_a_step(strategy: Any) -> list[tuple[str, str]]:
+    """Type and device of every op in the graph of one training step."""
+    net = linear.model(strategy, lambda: keras.optimizers.SGD(0.1, clipnorm=1.0))
+    net.make_train_function()
+
+    @tf.function
+    def step(x: Any, y: Any) -> Any:
+        return strategy.tfdp_run(net.train_step, ((x, y),), managed=True)
+
+    graph = step.get_concrete_function(
+        tf.TensorSpec((None, 2), tf.float64), tf.TensorSpec((None, 1), tf.float64)
+    ).graph
+    return [(op.type, op.device) for op in graph.get_operations()]
+
+
+@pytest.mark.parametrize(
+    ("name", "must", "must_not"),
+    [
+        ("ring", {"CollectiveReduceV2"}, set()),
+        ("reduce_to_one", {"AddN"}, {"CollectiveReduceV2"}),
+        ("hierarchical_copy", {"AddN"}, {"CollectiveReduceV2"}),
+    ],
+)
+def test_ops(name: str, must: set[str], must_not: set[str]) -> None:
+    strategy = tfdp.strategy("mirrored", devices=4, cross_device_ops=name)
+    types = {kind for kind, _ in ops_of_a_step(strategy)}
+    assert must <= types
+    assert not must_not & types
+
+
+def test_reduce_to_one_adds_on_one_device_and_hierarchical_copy_on_several() -> None:
+    def adders(name: str) -> set[str]:
+        strategy = tfdp.strategy("mirrored", devices=4, cross_device_ops=name)
+        return {device for kind, device in ops_of_a_step(strategy) if kind == "AddN" and device}
+
+    assert len(adders("reduce_to_one")) == 1
+    assert len(adders("hierarchical_copy")) > 1
+
+
+def test_ring_runs_on_every_device() -> None:
+    strategy = tfdp.strategy("mirrored", devices=4, cross_device_ops="ring")
+    devices = {device for kind, device in ops_of_a_step(strategy) if kind == "CollectiveReduceV2"}
+    assert len(devices) == 4
