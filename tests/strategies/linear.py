@@ -20,7 +20,8 @@ def model(strategy: Any, optimizer: Any, **compile_args: Any) -> keras.Model:
         net = keras.Sequential(
             [keras.Input((2,)), keras.layers.Dense(1, use_bias=False, dtype="float64")]
         )
-        net.compile(optimizer(), **{"loss": "mse", **compile_args})
+        loss = keras.losses.MeanSquaredError(dtype="float64")
+        net.compile(optimizer(), **{"loss": loss, **compile_args})
     net.layers[0].set_weights([W])
     return net
 

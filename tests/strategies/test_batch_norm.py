@@ -26,7 +26,9 @@ def test_an_empty_replica_leaves_unsynchronised_statistics_finite_and_equal() ->
     with strategy.scope():
         model = bn_model(momentum=0.5)
         model.compile("sgd", "mse")
-    model.fit(x, y, batch_size=8, epochs=2, verbose=0)  # the last batch of 2 leaves two without rows
+    model.fit(
+        x, y, batch_size=8, epochs=2, verbose=0
+    )  # the last batch of 2 leaves two without rows
     for variable in model.variables:
         copies = [copy.numpy() for copy in variable.value.values]
         assert np.isfinite(copies[0]).all(), variable.path

@@ -20,8 +20,13 @@ def run(program: str, repository: Path, **environ: str) -> subprocess.CompletedP
     import os
 
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=repository, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **environ}, check=False,
+        [sys.executable, "-c", program],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **environ},
+        check=False,
     )
 
 
@@ -37,7 +42,9 @@ def test_single_is_one_replica() -> None:
     assert strategy.num_replicas_in_sync == 1
 
 
-@pytest.mark.parametrize(("devices", "replicas"), [(None, 1), (1, 1), (3, 3), (["CPU:1", "CPU:2"], 2)])
+@pytest.mark.parametrize(
+    ("devices", "replicas"), [(None, 1), (1, 1), (3, 3), (["CPU:1", "CPU:2"], 2)]
+)
 def test_auto_without_a_cluster(devices: object, replicas: int) -> None:
     assert tfdp.strategy(devices=devices).num_replicas_in_sync == replicas  # type: ignore[arg-type]
 
@@ -45,7 +52,8 @@ def test_auto_without_a_cluster(devices: object, replicas: int) -> None:
 def test_devices_by_name_are_the_ones_used() -> None:
     strategy = tfdp.strategy("mirrored", devices=["/device:CPU:5", "CPU:2"])
     assert [name.rsplit("/", 1)[1] for name in strategy.extended.worker_devices] == [
-        "device:CPU:5", "device:CPU:2",
+        "device:CPU:5",
+        "device:CPU:2",
     ]
 
 
@@ -103,7 +111,10 @@ def test_devices_asked_for_too_late(repository: Path) -> None:
 def test_the_choice_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="tfdp"):
         tfdp.strategy("mirrored", devices=2)
-    assert "reduced by reduce_to_one (the CPU replicas of one process share their memory)" in caplog.text
+    assert (
+        "reduced by reduce_to_one (the CPU replicas of one process share their memory)"
+        in caplog.text
+    )
 
 
 def test_another_backend_is_refused(repository: Path) -> None:

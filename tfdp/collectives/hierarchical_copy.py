@@ -16,6 +16,9 @@ class HierarchicalCopy(Reducer):
     def refusal(self, topology: Topology) -> str | None:
         if topology.workers > 1:
             return "hierarchical copy works between the devices of one host only"
+        if topology.replicas % 2 and topology.replicas > 1:
+            # TensorFlow's implementation then leaves the last device's values out of the sum.
+            return "hierarchical copy needs two halves of equal size"
         return None
 
     def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ import tensorflow as tf
 from tfdp.collectives import Reducer, Topology
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+
+# Groups of one strategy; those of a multi-worker strategy start at 0, alike on all workers.
+_KEYS_PER_STRATEGY = 1000
+_key_bases = itertools.count(_KEYS_PER_STRATEGY, _KEYS_PER_STRATEGY)
 
 
 class _Extended(ExactExtended, tfp.MirroredExtended):
@@ -50,5 +55,8 @@ class MirroredStrategy(ExactStrategy, tf.distribute.MirroredStrategy):
 
     def __init__(self, devices: Sequence[str], reducer: Reducer, topology: Topology) -> None:
         self.tfdp_reducer = reducer
+        # TensorFlow numbers the groups of collective ops from one base in every strategy. Two
+        # strategies on different devices would then claim one group; this keeps them apart.
+        self._collective_key_base = next(_key_bases)
         extended = _Extended(self, devices, reducer, topology)
         tfp.Strategy.__init__(self, extended)
