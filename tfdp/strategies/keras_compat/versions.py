@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 
+from tfdp.cluster.supported import SUPPORTED
 from tfdp.errors import UnsupportedError
-
-SUPPORTED: dict[str, tuple[tuple[int, int], ...]] = {
-    "tensorflow": ((2, 21),),
-    "keras": ((3, 15),),
-}
-"""Minor versions that the whole test suite ran with."""
 
 
 def check() -> None:
