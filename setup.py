@@ -54,7 +54,9 @@ setup(
         "notebooks": NOTEBOOKS,
         "test": [
             "import-linter>=2.1",
+            "jsonschema>=4.23",
             "mypy>=1.15",
+            "psutil>=6.1",
             "pytest>=8.3",
             "ruff>=0.11",
             "types-PyYAML>=6.0.12",

@@ -24,6 +24,7 @@ def test_exit_codes_are_the_published_ones() -> None:
         "DataError": 5,
         "RunError": 6,
         "UnsupportedError": 7,
+        "WorkerError": 8,
     }
 
 

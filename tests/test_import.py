@@ -30,6 +30,9 @@ assert threading.active_count() == 1
         "tfdp.config",
         "tfdp.config.functions",
         "tfdp.cluster",
+        "tfdp.cluster.detect",
+        "tfdp.cluster.rendezvous",
+        "tfdp.launcher.supervisor",
         "tfdp.cli.main",
     ],
 )

@@ -13,6 +13,7 @@ error                         exit code  what it is about
 `DataError`                           5  the examples and labels
 `RunError`                            6  the run directory, checkpoints, the disk
 `UnsupportedError`                    7  a version, backend or feature that cannot be exact
+`WorkerError`                         8  a worker that was started here failed
 ============================  =========  ==========================================================
 """
 
@@ -92,3 +93,28 @@ class UnsupportedError(TfdpError):
     """This version, Keras backend or combination of features cannot train exactly."""
 
     exit_code = 7
+
+
+class WorkerError(TfdpError):
+    """A worker process that tfdp started has failed, or has not finished in time.
+
+    Args:
+      message: which worker, how, and the end of its output.
+      hint: what to do about it.
+      worker: its index, or None where it is not one alone.
+      traceback_text: the worker's own traceback, or what is known of it; may be empty.
+    """
+
+    exit_code = 8
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        worker: int | None = None,
+        traceback_text: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.worker = worker
+        self.traceback_text = traceback_text

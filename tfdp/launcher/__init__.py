@@ -1,0 +1,1 @@
+"""Starts workers on this machine, watches them and ends them together. No TensorFlow here."""
