@@ -47,9 +47,11 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
             lambda value: strategy.experimental_local_results(value)[0], outputs
         )
 
-    if not self.run_eagerly:
-        one_step = tf.function(one_step, reduce_retracing=True)
-    one_step = self._autoconvert_optionals(one_step)
+    compiled = _Compiled(one_step)
+
+    @self._autoconvert_optionals
+    def take_step(data: Any) -> Any:
+        return one_step(data) if self.run_eagerly else compiled(data)
 
     def function(iterator: Any) -> Any:
         outputs = None
@@ -60,7 +62,8 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
                 if first:
                     strategy.tfdp_check_same_batches()
                     first = False
-                outputs = one_step(batch)
+                compiled.spec = getattr(iterator, "element_spec", None)
+                outputs = take_step(batch)
             except (StopIteration, tf.errors.OutOfRangeError):
                 if outputs is None:
                     raise
@@ -68,6 +71,40 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
         return outputs
 
     return function
+
+
+class _Compiled:
+    """A step that is traced for the types of the data set, not for those of each batch.
+
+    A batch in memory knows its number of rows, and the types of the data set mostly do not. Keras
+    weighs the logged loss of each output by the rows that it knows when it traces: it must not
+    know more here than on one device. And a last batch that is smaller needs no second trace.
+    """
+
+    spec: Any = None
+    """Types of the elements of the data set; None where only the batches tell."""
+
+    def __init__(self, step: Callable[[Any], Any]) -> None:
+        self._step = step
+        self._traced: list[tuple[Any, Callable[[Any], Any]]] = []
+
+    def __call__(self, data: Any) -> Any:
+        for spec, function in self._traced:
+            if spec == self.spec:
+                return function(data)
+        signature = None
+        if self.spec is not None:
+            signature = [_without_absent(data, self.spec)]
+        function = tf.function(self._step, input_signature=signature, reduce_retracing=True)
+        self._traced.append((self.spec, function))
+        return function(data)
+
+
+def _without_absent(data: Any, spec: Any) -> Any:
+    """The types of the data, with None for a component that is absent."""
+    return tree.map_structure_up_to(
+        data, lambda leaf, leaf_spec: None if leaf is None else leaf_spec, data, spec
+    )
 
 
 def _is_new_pass(model: Any, iterator: Any) -> bool:
