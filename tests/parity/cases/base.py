@@ -127,16 +127,15 @@ def compiled(
 
 
 def state(model: keras.Model) -> Result:
-    """Weights and optimizer variables, in the order Keras keeps them in."""
-    found: Result = {}
-    for i, variable in enumerate(model.weights):
-        if "seed" not in variable.path:
-            name = variable.path.rsplit("/")[-1]
-            found[f"weight/{i}/{name}"] = np.array(variable.numpy())
+    """Weights and optimizer variables, in the order Keras keeps them in.
+
+    Named by place and shape: the names of variables depend on how many models a process has made.
+    """
+    kept = [variable for variable in model.weights if "seed" not in variable.path]
+    found = {f"weight/{i}/{tuple(v.shape)}": np.array(v.numpy()) for i, v in enumerate(kept)}
     if getattr(model, "optimizer", None) is not None:
         for i, variable in enumerate(model.optimizer.variables):
-            name = variable.path.rsplit("_")[-1]
-            found[f"optimizer/{i}/{name}"] = np.array(variable.numpy())
+            found[f"optimizer/{i}/{tuple(variable.shape)}"] = np.array(variable.numpy())
     return found
 
 
