@@ -14,7 +14,7 @@ from tests.strategies import linear
 
 
 def loop(strategy: Any, loss_of: Any, batch: int) -> np.ndarray:
-    """One pass over the seven rows with SGD at rate 1/8 (exact in float32); the weights it ends with."""
+    """One pass over the seven rows with SGD at rate 1/8 (exact in float32); the final weights."""
     net = linear.model(strategy, lambda: keras.optimizers.SGD(0.125))
     data = tf.data.Dataset.from_tensor_slices((linear.X, linear.Y)).batch(batch)
 

@@ -68,3 +68,10 @@ def test_data_that_are_not_batched(strategy: Any) -> None:
     rows = tf.data.Dataset.from_tensor_slices((np.zeros(4), np.zeros(4)))
     with pytest.raises(DataError, match="no rows to share out"):
         net.fit(rows, verbose=0)
+
+
+def test_an_optimizer_made_outside_the_scope(strategy: Any) -> None:
+    net = linear.model(strategy, lambda: keras.optimizers.SGD(0.1))
+    net.compile("sgd", "mse")
+    with pytest.raises(UnsupportedError, match=r"inside `with strategy\.scope"):
+        net.fit(linear.X, linear.Y, verbose=0)

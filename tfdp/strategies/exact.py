@@ -134,6 +134,7 @@ class ExactStrategy:
         with self._tfdp_step_counts_may_differ(own):
             distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
         distributed.tfdp_element_spec = spec
+        distributed.tfdp_own_shards = own
         if workers > 1:
             self._tfdp_digests.append(digests)
         return distributed
@@ -163,6 +164,33 @@ class ExactStrategy:
                 "worker reads its own files on purpose, set the data set's auto_shard_policy to "
                 "OFF.",
             )
+
+    def tfdp_agree_on_steps(self, batches: int | None, own_shards: bool) -> int | None:
+        """How many steps all workers take, where each has found `batches` batches.
+
+        Args:
+            batches: of this worker; None where only reaching the end will tell.
+            own_shards: whether the workers read data of their own, which may differ in length.
+
+        Returns:
+            The largest of the workers' numbers, or None if one does not know.
+
+        Raises:
+            DataError: on every worker, if their numbers differ though they read the same data.
+        """
+        found = self.tfdp_gather_from_workers(-1 if batches is None else batches)
+        if len(set(found)) == 1 or own_shards:
+            return None if -1 in found else max(found)
+        said = ", ".join(
+            f"worker {worker}: {'unknown' if count < 0 else count}"
+            for worker, count in enumerate(found)
+        )
+        raise DataError(
+            f"the workers have data of different lengths (batches: {said}), and would wait for "
+            "each other for ever.",
+            hint="Every worker has to produce the same global batches. If each reads its own "
+            "files on purpose, set the data set's auto_shard_policy to OFF.",
+        )
 
     def tfdp_gather_from_workers(self, value: int) -> list[int]:
         """One integer (below 2**31) of each worker, in the order of the workers."""

@@ -178,11 +178,16 @@ def epoch_iterator_init(
 ) -> None:
     """`TFEpochIterator.__init__`, which also keeps the types of a whole batch."""
     _stock_epoch_iterator_init(self, distribute_strategy, *args, **kwargs)
+    dataset = self._distributed_dataset
     self.tfdp_element_spec = getattr(
-        self._distributed_dataset,
-        "tfdp_element_spec",
-        getattr(self._distributed_dataset, "element_spec", None),
+        dataset, "tfdp_element_spec", getattr(dataset, "element_spec", None)
     )
+    strategy = self._distribute_strategy
+    if _replicates(strategy) and strategy._tfdp_place()[1] > 1:
+        own_shards = getattr(dataset, "tfdp_own_shards", True)
+        steps = strategy.tfdp_agree_on_steps(self.data_adapter.num_batches, own_shards)
+        self.data_adapter = _AgreedLength(self.data_adapter, steps)
+        self._num_batches = steps
 
 
 def _replicates(strategy: Any) -> bool:
@@ -195,6 +200,13 @@ def _check_supported(model: Any) -> None:
         raise UnsupportedError(
             "jit_compile=True: XLA cannot compile a step whose replicas are on several devices.",
             hint='Compile the model with jit_compile=False (or leave it at "auto").',
+        )
+    made_in = getattr(model.optimizer, "_distribution_strategy", model.distribute_strategy)
+    if made_in is not model.distribute_strategy:
+        raise UnsupportedError(
+            "the model was built inside the strategy's scope, and its optimizer outside: the "
+            "optimizer's state would be on one device only.",
+            hint="Build and compile inside `with strategy.scope():`.",
         )
     for layer in model._flatten_layers():
         if getattr(layer, "stateful", False):
@@ -264,6 +276,17 @@ def _symbolic(leaf: Any) -> Any:
             hint="Batch the data set: dataset.batch(global_batch_size).",
         )
     return backend.KerasTensor((None, *shape.as_list()[1:]), backend.standardize_dtype(leaf.dtype))
+
+
+class _AgreedLength:
+    """A data adapter whose length is the one that all workers agreed on."""
+
+    def __init__(self, adapter: Any, num_batches: int | None) -> None:
+        self._adapter = adapter
+        self.num_batches = num_batches
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
 
 
 class _Unknown:
