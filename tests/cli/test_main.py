@@ -58,6 +58,7 @@ def failing_with(error: BaseException) -> Callable[[Any], int]:
         ["--help"],
         ["--version"],
         ["train", "--help"],
+        ["launch", "--help"],
         ["verify", "--help"],
         ["features", "--help"],
         ["train", "configs/quickstart.yaml", "--dry-run"],
@@ -90,7 +91,7 @@ def test_python_m_tfdp(repository: Path) -> None:
     assert done.stderr == "error: no_such.yaml: there is no such file\n"
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["verify"], ["features"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["launch"], ["verify"], ["features"]])
 def test_help_names_every_runtime_setting(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

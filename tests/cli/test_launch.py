@@ -1,0 +1,156 @@
+"""``tfdp launch`` as a command, with programs that do not load TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+DEADLINE_SECONDS = 60
+
+Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+CONFIG = """
+version: 1
+strategy: {kind: %s}
+data: {name: fashion_mnist}
+model: {name: resnet_small}
+output: {directory: run}
+"""
+
+
+def tfdp(
+    *arguments: str, folder: Path, repository: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tfdp", "launch", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(repository)} | variables,
+        timeout=DEADLINE_SECONDS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(name="launch")
+def _launch(tmp_path: Path, repository: Path) -> Launch:
+    def call(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return tfdp(*arguments, folder=tmp_path, repository=repository, **variables)
+
+    return call
+
+
+@pytest.fixture(name="config")
+def _config(tmp_path: Path) -> str:
+    (tmp_path / "train.yaml").write_text(CONFIG % "auto")
+    return "train.yaml"
+
+
+pytestmark = pytest.mark.multi_process
+
+PYTHON = ["--", sys.executable, "-c"]
+
+
+def test_a_program_with_arguments_of_its_own(launch: Launch, tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    done = launch("--workers", "2", "--log-dir", "logs", *PYTHON, code, "--set", "x", "--", "-h")
+    assert (done.returncode, done.stdout) == (0, "[worker 0] ['--set', 'x', '--', '-h']\n")
+    assert done.stderr == "tfdp: 2 workers, their output is in logs\n"
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
+        "worker-0.log",
+        "worker-1.log",
+    ]
+
+
+def test_the_first_failure_is_reported_and_the_worst_code_passed_on(launch: Launch) -> None:
+    code = (
+        "import json, os, sys, time\n"
+        "if json.loads(os.environ['TF_CONFIG'])['task']['index']: sys.exit('error: too bad')\n"
+        "time.sleep(30)"
+    )
+    done = launch("--workers", "2", "--grace", "1", "--log-dir", "logs", *PYTHON, code)
+    assert done.returncode == 1
+    assert "error: worker 1 failed first, with exit code 1, " in done.stderr
+    assert "  | error: too bad\nits whole output: logs/worker-1.log\n" in done.stderr
+
+
+def test_restarts(launch: Launch) -> None:
+    code = "import os, sys; sys.exit(4 - 4 * int(os.environ['TFDP_RESTARTS']))"
+    done = launch("--workers", "1", "--max-restarts", "2", *PYTHON, code)
+    assert done.returncode == 0
+    assert "tfdp: worker 0 failed first, with exit code 4" in done.stderr
+    assert "tfdp: restart 1 of 2 in 1 s\n" in done.stderr
+
+
+def test_only_the_workers_of_this_machine_are_started(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("elsewhere.invalid:4000\nlocalhost:4001\nlocalhost:4002\n")
+    code = "import json, os; print(os.environ['TF_CONFIG'])"
+    done = launch("--hosts", "hosts", "--verbose", *PYTHON, code)
+    assert done.returncode == 0
+    lines = sorted(done.stdout.splitlines())
+    assert [line.partition("]")[0] for line in lines] == ["[worker 1", "[worker 2"]
+    config = yaml.safe_load(lines[0].partition("] ")[2])
+    assert config["cluster"]["worker"] == [
+        "elsewhere.invalid:4000",
+        "localhost:4001",
+        "localhost:4002",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["x.yaml"], 2, "error: x.yaml: there is no such file"),
+        (["train.yaml"], 2, "error: --workers is missing: how many workers?"),
+        (["--workers", "2", "--", "no-such-program"], 6, "error: there is no program no-such-"),
+        (["--workers", "2", "--resume", "--", "true"], 2, "error: --resume only goes with a CONFI"),
+        (["--workers", "2", "single.yaml"], 2, "error: strategy.kind is single: every worker"),
+        (["--workers", "2", "train.yaml", "--set", "a=1"], 2, "error: --set a=1: "),
+        (["--workers", "0", "train.yaml"], 2, "usage: tfdp launch"),
+        (["--workers", "2", "--grace", "-1", "train.yaml"], 2, "usage: tfdp launch"),
+        (["--workers", "2"], 2, "usage: tfdp launch"),
+        (["--hosts", "none", "--", "true"], 3, "error: the hosts file none cannot be read"),
+        (["--hosts", "far", "--", "true"], 3, "error: far names no worker on this machine"),
+        (["--workers", "2", "--hosts", "far", "--", "true"], 3, "error: far names no worker"),
+        (["--emit", "kubernetes", "--workers", "2", "train.yaml"], 2, "error: --emit kubernetes"),
+        (["--emit", "slurm", "--hosts", "far", "train.yaml"], 2, "error: --hosts and --emit"),
+    ],
+)
+def test_what_cannot_be_launched(
+    arguments: list[str], code: int, problem: str, launch: Launch, config: str, tmp_path: Path
+) -> None:
+    (tmp_path / "far").write_text("elsewhere.invalid\n")
+    (tmp_path / "single.yaml").write_text(CONFIG % "single")
+    done = launch(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(problem)
+
+
+def test_too_few_gpus(launch: Launch) -> None:
+    done = launch("--workers", "3", *PYTHON, "pass", CUDA_VISIBLE_DEVICES="0,1")
+    assert done.returncode == 4
+    assert "3 workers with 1 GPU each need 3, and there are 2" in done.stderr
+
+
+def test_emit_writes_a_file_and_says_how_to_submit_it(
+    launch: Launch, config: str, tmp_path: Path
+) -> None:
+    done = launch("--emit", "slurm", "--workers", "4", "--output", "job.sbatch", config)
+    assert (done.returncode, done.stdout) == (0, "submit it with: sbatch job.sbatch\n")
+    assert "command=(tfdp train train.yaml)\n" in (tmp_path / "job.sbatch").read_text()
+
+
+def test_emit_to_standard_output(launch: Launch, config: str) -> None:
+    arguments = ["--emit", "kubernetes", "--workers", "4", "--image", "i:1", config]
+    done = launch(*arguments, "--set", "training.epochs=2")
+    assert done.returncode == 0
+    worker = yaml.safe_load(done.stdout)["spec"]["tfReplicaSpecs"]["Worker"]
+    command = worker["template"]["spec"]["containers"][0]["command"]
+    assert command == ["tfdp", "train", "train.yaml", "--set", "training.epochs=2"]
+    assert done.stderr == "save this as FILE and submit it with: kubectl apply -f FILE\n"

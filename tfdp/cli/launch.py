@@ -1,0 +1,171 @@
+"""``tfdp launch``"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from tfdp.cli.help_text import paragraph, runtime_help
+from tfdp.launcher.command import LaunchOptions, emit, launch
+from tfdp.launcher.supervisor import DEFAULT_GRACE_SECONDS
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the command to the subparsers of ``tfdp``."""
+    parser = commands.add_parser(
+        "launch",
+        help="start several workers, watch them, and end them together",
+        usage="tfdp launch --workers N [options] CONFIG\n"
+        "       tfdp launch --workers N [options] -- PROGRAM [ARGUMENT ...]",
+        description=paragraph(
+            "Start N workers on this machine, each with its TF_CONFIG, share of the threads and "
+            "GPUs; run `tfdp train CONFIG` or PROGRAM in each of them. When one fails, all are "
+            "ended, and the first failure is reported."
+        ),
+        epilog=runtime_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "target", metavar="CONFIG or PROGRAM", nargs="+", help="what every worker runs"
+    )
+    _add_group(parser)
+    _add_running(parser)
+    _add_train(parser)
+    _add_emit(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_group(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the group")
+    group.add_argument("--workers", metavar="N", type=_count, help="how many workers")
+    group.add_argument(
+        "--devices-per-worker",
+        metavar="D",
+        type=_count,
+        help="replicas in each worker: GPUs, or logical CPU devices where there is no GPU "
+        "(default: its share of the GPUs, or one CPU device)",
+    )
+    group.add_argument(
+        "--hosts",
+        metavar="FILE",
+        type=Path,
+        help="the workers of several machines, one host, host:port or host slots=N a line; run the "
+        "same command on each machine, it starts the workers that the file places there",
+    )
+    group.add_argument(
+        "--start-timeout",
+        metavar="S",
+        type=_seconds,
+        help="seconds that the workers wait for each other (default 15)",
+    )
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("running")
+    group.add_argument(
+        "--max-restarts",
+        metavar="R",
+        type=_restarts,
+        default=0,
+        help="start the group again up to R times after a failure (default 0)",
+    )
+    group.add_argument(
+        "--grace",
+        metavar="S",
+        type=_seconds,
+        default=DEFAULT_GRACE_SECONDS,
+        help="seconds between SIGTERM and SIGKILL when the group is ended "
+        f"(default {DEFAULT_GRACE_SECONDS:g})",
+    )
+    group.add_argument(
+        "--log-dir",
+        metavar="DIR",
+        type=Path,
+        help="where each worker's output is stored (default: a new temporary directory)",
+    )
+    group.add_argument(
+        "--verbose", action="store_true", help="show the output of all workers, not of the first"
+    )
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("with CONFIG, as in tfdp train")
+    group.add_argument(
+        "--set", dest="overrides", metavar="KEY=VALUE", action="append", default=[],
+        help="change a key of CONFIG; may be repeated",
+    )  # fmt: skip
+    group.add_argument("--run-dir", metavar="DIR", help="where to write results")
+    group.add_argument(
+        "--resume", action="store_true", help="continue from the last checkpoint of the run"
+    )
+
+
+def _add_emit(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("for a scheduler, instead of starting anything")
+    group.add_argument(
+        "--emit",
+        choices=("slurm", "kubernetes"),
+        help="write an sbatch file, or a TFJob for Kubeflow's training operator; "
+        "--devices-per-worker then asks for GPUs",
+    )
+    group.add_argument(
+        "--output", metavar="FILE", type=Path, help="where to write it (default: standard output)"
+    )
+    group.add_argument("--name", default="tfdp", help="of the job (default tfdp)")
+    group.add_argument("--image", help="the container image, for kubernetes")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Starts the workers or writes the file; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the arguments, the config or this machine.
+    """
+    config = options.target[0] if _is_config(options.target) else None
+    wanted = LaunchOptions(
+        config=config,
+        program=() if config is not None else tuple(options.target),
+        overrides=tuple(options.overrides),
+        run_directory=options.run_dir,
+        resume=options.resume,
+        workers=options.workers,
+        devices_per_worker=options.devices_per_worker,
+        hosts=options.hosts,
+        start_timeout_seconds=options.start_timeout,
+        max_restarts=options.max_restarts,
+        grace_seconds=options.grace,
+        log_directory=options.log_dir,
+        verbose=options.verbose,
+    )
+    if options.emit is not None:
+        return emit(wanted, options.emit, options.output, options.name, options.image)
+    return launch(wanted, sys.stdout)
+
+
+def _is_config(target: list[str]) -> bool:
+    return len(target) == 1 and target[0].endswith(_SUFFIXES)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f'must be an integer from 1 to 10000, got "{text}"')
+    return int(text)
+
+
+def _restarts(text: str) -> int:
+    return 0 if text == "0" else _count(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f'must be a number greater than 0, got "{text}"')
+    return seconds

@@ -1,0 +1,232 @@
+"""What ``tfdp launch`` does: from its options to a group, or to a scheduler's file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from tfdp.cluster.environments.base import base_port
+from tfdp.cluster.environments.hosts_file import (
+    addresses_of,
+    local_indexes,
+    local_names,
+    read_hosts_file,
+)
+from tfdp.config import Config, load_config
+from tfdp.config.yaml_text import dump_flow
+from tfdp.errors import (
+    ClusterError,
+    ConfigError,
+    DataError,
+    RunError,
+    StrategyError,
+    UnsupportedError,
+)
+from tfdp.launcher.emit import Job, kubernetes_manifest, slurm_script
+from tfdp.launcher.environment import GroupShape
+from tfdp.launcher.group import GroupResult
+from tfdp.launcher.report import describe
+from tfdp.launcher.supervisor import LaunchPlan, new_log_directory, supervise
+
+_FINAL = (ConfigError, StrategyError, DataError, UnsupportedError)
+_SUBMIT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f"}
+
+_log = logging.getLogger("tfdp.launch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """The options of ``tfdp launch``; either `config` or `program` is given."""
+
+    config: str | None
+    program: tuple[str, ...]
+    overrides: tuple[str, ...]
+    run_directory: str | None
+    resume: bool
+    workers: int | None
+    devices_per_worker: int | None
+    hosts: Path | None
+    start_timeout_seconds: float | None
+    max_restarts: int
+    grace_seconds: float
+    log_directory: Path | None
+    verbose: bool
+
+
+def launch(options: LaunchOptions, stream: TextIO) -> int:
+    """Runs the group; returns the worst exit code.
+
+    Raises:
+      ConfigError: the options contradict each other, or the config is wrong.
+      ClusterError: the hosts file is wrong, or there are no ports.
+      StrategyError: there are not enough GPUs.
+      RunError: the program cannot be found, or the logs cannot be written.
+    """
+    config = _config(options)
+    addresses, indexes = _hosts(options)
+    plan = LaunchPlan(
+        shape=GroupShape(
+            _workers(options, addresses),
+            options.devices_per_worker,
+            options.start_timeout_seconds,
+        ),
+        command=_Commands(options, config),
+        addresses=addresses,
+        indexes=indexes,
+        log_directory=new_log_directory(options.log_directory),
+        verbose=options.verbose,
+        max_restarts=options.max_restarts,
+        final_statuses=frozenset(e.exit_code for e in _FINAL) if config else frozenset(),
+        grace_seconds=options.grace_seconds,
+    )
+    _log.info("%d workers, their output is in %s", len(plan.indexes_here()), plan.log_directory)
+    return _report(supervise(plan, os.environ, stream))
+
+
+def emit(
+    options: LaunchOptions, scheduler: str, output: Path | None, name: str, image: str | None
+) -> int:
+    """Writes the file for a scheduler, and says how to submit it; returns the exit code.
+
+    Raises:
+      ConfigError: the options contradict each other, or the config is wrong.
+      RunError: the file cannot be written.
+    """
+    config = _config(options)
+    if options.hosts is not None:
+        raise ConfigError("--hosts and --emit exclude each other: the scheduler chooses the hosts")
+    job = Job(
+        name=name,
+        command=_train_command(options, ["tfdp"], options.resume) if config else options.program,
+        workers=_workers(options, None),
+        gpus_per_worker=options.devices_per_worker,
+        max_restarts=options.max_restarts,
+        start_timeout_seconds=options.start_timeout_seconds,
+        grace_seconds=options.grace_seconds,
+        image=image,
+        run_directory=None if config is None or options.resume else config.output.directory,
+    )
+    text = slurm_script(job) if scheduler == "slurm" else kubernetes_manifest(job)
+    if output is None:
+        print(text, end="")
+        print(f"save this as FILE and submit it with: {_SUBMIT[scheduler]} FILE", file=sys.stderr)
+        return 0
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror}") from None
+    print(f"submit it with: {_SUBMIT[scheduler]} {output}")
+    return 0
+
+
+class _Commands:
+    """The command of each start: a run that exists by then is resumed."""
+
+    def __init__(self, options: LaunchOptions, config: Config | None) -> None:
+        self._options = options
+        self._config = config
+
+    def __call__(self, restarts: int) -> Sequence[str]:
+        if self._config is None:
+            return self._options.program
+        exists = Path(self._config.output.directory).is_dir()
+        resume = self._options.resume or (restarts > 0 and exists)
+        return _train_command(self._options, [sys.executable, "-m", "tfdp"], resume)
+
+
+def _train_command(options: LaunchOptions, program: list[str], resume: bool) -> tuple[str, ...]:
+    command = [*program, "train", str(options.config)]
+    for override in options.overrides:
+        command += ["--set", override]
+    if options.devices_per_worker is not None:
+        command += ["--set", f"strategy.devices={options.devices_per_worker}"]
+    if options.run_directory is not None:
+        command += ["--run-dir", options.run_directory]
+    return (*command, "--resume") if resume else tuple(command)
+
+
+def _config(options: LaunchOptions) -> Config | None:
+    """The config, checked here so that its problems are told once; None for a program.
+
+    Raises:
+      ConfigError: it is wrong, or does not go with several workers.
+      RunError: the program cannot be found.
+    """
+    if options.config is None:
+        unused = [
+            name
+            for name, value in (
+                ("--set", options.overrides),
+                ("--run-dir", options.run_directory),
+                ("--resume", options.resume),
+            )
+            if value
+        ]
+        if unused:
+            raise ConfigError(
+                f"{', '.join(unused)} only goes with a CONFIG, which ends in .yaml or .yml; "
+                f"{options.program[0]} is taken for a program",
+                hint="Options of the program stand behind --, as in: -- python train.py --resume",
+            )
+        return None
+    overrides = list(options.overrides)
+    if options.run_directory is not None:
+        overrides.append(f"output.directory={dump_flow(options.run_directory)}")
+    config = load_config(options.config, overrides)
+    if config.strategy.kind not in ("auto", "multi_worker"):
+        raise ConfigError(
+            f"strategy.kind is {config.strategy.kind}: every worker would train for itself alone",
+            hint="Set it to multi_worker or auto: --set strategy.kind=multi_worker",
+        )
+    return config
+
+
+def _hosts(options: LaunchOptions) -> tuple[tuple[str, ...] | None, tuple[int, ...] | None]:
+    """Addresses of all workers and the indexes of those on this machine, from ``--hosts``."""
+    if options.config is None and shutil.which(options.program[0]) is None:
+        raise RunError(
+            f"there is no program {options.program[0]}",
+            hint="A config ends in .yaml or .yml; a program is found on PATH or by its path.",
+        )
+    if options.hosts is None:
+        return None, None
+    entries = read_hosts_file(options.hosts)
+    addresses = addresses_of(entries, base_port(os.environ, "hosts file"))
+    names = local_names()
+    indexes = tuple(local_indexes(addresses, names))
+    if not indexes:
+        raise ClusterError(
+            f"{options.hosts} names no worker on this machine, which is called "
+            f"{', '.join(sorted(names))}"
+        )
+    return addresses, indexes
+
+
+def _workers(options: LaunchOptions, addresses: Sequence[str] | None) -> int:
+    if addresses is None:
+        if options.workers is None:
+            raise ConfigError("--workers is missing: how many workers?")
+        return options.workers
+    if options.workers not in (None, len(addresses)):
+        raise ConfigError(
+            f"--workers is {options.workers}, but {options.hosts} names {len(addresses)} workers",
+            hint="Leave --workers out.",
+        )
+    return len(addresses)
+
+
+def _report(result: GroupResult) -> int:
+    if result.interrupt is not None:
+        name = signal.Signals(result.interrupt).name
+        print(f"interrupted by {name}: all workers have ended", file=sys.stderr)
+        return 128 + result.interrupt
+    if result.failure is not None:
+        print(f"error: {describe(result.failure)}", file=sys.stderr)
+    return result.status
