@@ -32,6 +32,7 @@ assert threading.active_count() == 1
         "tfdp.cluster",
         "tfdp.cluster.detect",
         "tfdp.cluster.rendezvous",
+        "tfdp.launcher.api",
         "tfdp.launcher.supervisor",
         "tfdp.cli.main",
     ],

@@ -20,12 +20,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tfdp import errors
     from tfdp.cluster.runtime import tune_runtime
+    from tfdp.launcher.api import launch
     from tfdp.parity.verify import verify
     from tfdp.strategies.batch_norm import synchronize_batch_norm
     from tfdp.strategies.factory import strategy
 
 _HOME = {
     "errors": ("tfdp.errors", None),
+    "launch": ("tfdp.launcher.api", "launch"),
     "strategy": ("tfdp.strategies.factory", "strategy"),
     "synchronize_batch_norm": ("tfdp.strategies.batch_norm", "synchronize_batch_norm"),
     "tune_runtime": ("tfdp.cluster.runtime", "tune_runtime"),
@@ -35,6 +37,7 @@ _HOME = {
 __all__ = [
     "__version__",
     "errors",
+    "launch",
     "strategy",
     "synchronize_batch_norm",
     "tune_runtime",

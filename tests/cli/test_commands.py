@@ -126,6 +126,18 @@ def test_train_under_tf_config(
     assert ("run directory" in capsys.readouterr().out) == shown
 
 
+def test_train_as_a_slurm_task(
+    config_path: str, train_calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = {"PROCID": "1", "NTASKS": "2", "STEP_ID": "0", "JOB_NODELIST": "n[1-2]"}
+    for name, value in slurm.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert main(["train", config_path]) == 0
+    config = json.loads(train_calls[0][2]["TF_CONFIG"])
+    assert [worker.partition(":")[0] for worker in config["cluster"]["worker"]] == ["n1", "n2"]
+    assert config["task"] == {"type": "worker", "index": 1}
+
+
 def test_a_malformed_tf_config(
     config_path: str,
     train_calls: Calls,
