@@ -59,6 +59,7 @@ def failing_with(error: BaseException) -> Callable[[Any], int]:
         ["--version"],
         ["train", "--help"],
         ["launch", "--help"],
+        ["doctor", "--help"],
         ["verify", "--help"],
         ["features", "--help"],
         ["train", "configs/quickstart.yaml", "--dry-run"],
