@@ -8,6 +8,8 @@ from typing import ClassVar, TypeAlias
 
 import tensorflow as tf
 
+from tfdp.collectives.between_workers import WorkerReduction
+
 Implementation: TypeAlias = tf.distribute.experimental.CommunicationImplementation
 
 
@@ -61,6 +63,11 @@ class Reducer(abc.ABC):
 
     def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps | None:
         """Cross-device ops to use instead of collective ops, or None for collective ops."""
+        del topology
+        return None
+
+    def worker_reduction(self, topology: Topology) -> WorkerReduction | None:
+        """A reduction between workers to use instead of collective ops, or None for those."""
         del topology
         return None
 

@@ -6,6 +6,7 @@ import difflib
 
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.hierarchical_copy import HierarchicalCopy
+from tfdp.collectives.mpi import Mpi
 from tfdp.collectives.nccl import Nccl
 from tfdp.collectives.reduce_to_one import ReduceToOne
 from tfdp.collectives.ring import Ring
@@ -72,5 +73,5 @@ def choose(topology: Topology) -> tuple[Reducer, str]:
     )
 
 
-for _reducer in (Nccl(), HierarchicalCopy(), ReduceToOne(), Ring()):
+for _reducer in (Nccl(), HierarchicalCopy(), ReduceToOne(), Ring(), Mpi()):
     register(_reducer)

@@ -9,17 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdp.collectives import Reducer
+from tfdp.collectives import Reducer, hierarchy
+from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.data.digest import remember_first_batch
 from tfdp.data.split import count_rows, shard_batches, split_rows, static_rows
-from tfdp.errors import DataError
+from tfdp.errors import DataError, UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.keras_compat import variables
 from tfdp.strategies.step import ReplicaStep, in_step
-
-# Packs of gradients that a collective op reduces at once. In one pack nothing could be reduced
-# before the backward pass has ended.
-GRADIENT_PACK_BYTES = 4 * 1024 * 1024
 
 
 class ExactStrategy:
@@ -225,6 +223,7 @@ class ExactExtended:
 
     tfdp_parts_of_a_sum = False
     tfdp_cross_device_ops: tf.distribute.CrossDeviceOps | None = None
+    tfdp_worker_reduction: WorkerReduction | None = None
 
     @property
     def tfdp_reduces_across_replicas(self) -> bool:
@@ -258,6 +257,43 @@ class ExactExtended:
         result = tf.cond(first, reduce, keep)
         return tuple(tfp.per_replica(parts) for parts in zip(*result, strict=True))
 
+    def tfdp_sum_over_workers(self, values: Sequence[Any], when: Any = None) -> list[Any]:
+        """In a replica: sums over all replicas, once for each worker between the workers.
+
+        Args:
+            values: tensors or IndexedSlices of this replica.
+            when: a boolean scalar, the same everywhere; where it is False nothing is reduced.
+
+        Raises:
+            UnsupportedError: called in a branch or a nested `tf.function`.
+        """
+        if not tfp.replicas_can_meet():
+            raise UnsupportedError(
+                "this cross-device reduction cannot be used inside a branch (tf.cond) or a nested "
+                "tf.function: all replicas have to come to it in one order.",
+                hint='Use cross_device_ops="ring", or move the reduction out of the branch.',
+            )
+        if len(self.worker_devices) == 1:  # type: ignore[attr-defined]
+            return hierarchy.sum_between_workers(self.tfdp_worker_reduction, values, when)
+
+        def meet(strategy: Any, when: Any, *values: Any) -> tuple[Any, ...]:
+            del strategy
+            return self._tfdp_sum_in_two_levels(values, when)
+
+        context = tf.distribute.get_replica_context()
+        return list(context.merge_call(meet, args=(when, *values)))
+
+    def _tfdp_sum_in_two_levels(self, values: Sequence[Any], when: Any) -> tuple[Any, ...]:
+        """In cross-replica context: sums inside the worker, between workers, and hands out."""
+        devices = self.worker_devices  # type: ignore[attr-defined]
+        condition = None if when is None else tfp.select_replica(0, when)
+        replicas = range(len(devices))
+        locals_ = [[tfp.select_replica(r, value) for r in replicas] for value in values]
+        sums = hierarchy.sum_between_workers(
+            self.tfdp_worker_reduction, [hierarchy.sum_inside(each) for each in locals_], condition
+        )
+        return tuple(tfp.per_replica(hierarchy.spread(each, devices)) for each in sums)
+
     def _use_merge_call(self) -> bool:
         # Inside a replica Keras and TensorFlow then update the replica's own copy of a variable.
         # Keras' `cond`s (accumulation, loss scaling) work that way only.
@@ -270,6 +306,12 @@ class ExactExtended:
         return variables.adopt(super()._create_variable(next_creator, **kwargs))  # type: ignore[misc]
 
     def _replica_ctx_all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        if self.tfdp_worker_reduction is not None:
+            total = self.tfdp_sum_over_workers(tf.nest.flatten(value))
+            if reduce_op == tf.distribute.ReduceOp.MEAN:
+                replicas = self._num_replicas_in_sync  # type: ignore[attr-defined]
+                total = [each / tf.cast(replicas, each.dtype) for each in total]
+            return tf.nest.pack_sequence_as(value, total)
         meet = tf.executing_eagerly() or (
             self.tfdp_reduces_across_replicas and tfp.replicas_can_meet()
         )
@@ -277,7 +319,7 @@ class ExactExtended:
             return tfp.StrategyExtended._replica_ctx_all_reduce(self, reduce_op, value, options)
         if options is None:
             options = tf.distribute.experimental.CommunicationOptions(
-                bytes_per_pack=GRADIENT_PACK_BYTES
+                bytes_per_pack=DEFAULT_BUCKET_BYTES
             )
         replica = tf.distribute.get_replica_context()._replica_id
         return self.tfdp_collective_ops()._all_reduce(reduce_op, value, replica, options)

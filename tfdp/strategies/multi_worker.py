@@ -18,6 +18,7 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         self, strategy: Any, devices: Sequence[str], reducer: Reducer, topology: Topology
     ) -> None:
         self._tfdp_local_devices = tuple(devices)
+        self.tfdp_worker_reduction = reducer.worker_reduction(topology)
         options = tf.distribute.experimental.CommunicationOptions(
             implementation=reducer.implementation(topology)
         )

@@ -190,6 +190,8 @@ def _sum_when(step: ReplicaStep, condition: tf.Tensor, tensors: list[Any]) -> li
     if tf.executing_eagerly():
         return step.sum(tensors) if bool(condition) else tensors
     extended = step.strategy.extended
+    if extended.tfdp_worker_reduction is not None:
+        return list(extended.tfdp_sum_over_workers(tensors, condition))
     if not (extended.tfdp_reduces_across_replicas and tfp.replicas_can_meet()):
         return list(
             tf.cond(condition, lambda: step.sum(tensors), lambda: [tf.identity(t) for t in tensors])

@@ -1,0 +1,35 @@
+"""What a reducer offers that sums once for each worker rather than once for each replica."""
+
+from __future__ import annotations
+
+import abc
+
+import tensorflow as tf
+
+
+class WorkerReduction(abc.ABC):
+    """Sums and gathers between the workers, called by every worker in the same order."""
+
+    @abc.abstractmethod
+    def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
+        """Sums a vector over the workers.
+
+        Args:
+            vector: shape (n,), the same on every worker, in host memory.
+            when: boolean scalar, the same on every worker; where it is False nothing is sent and
+                the vector comes back as it is. None: always.
+
+        Returns:
+            Shape (n,), the dtype of `vector`, the same bits on every worker.
+        """
+
+    @abc.abstractmethod
+    def gather(self, rows: tf.Tensor) -> tf.Tensor:
+        """Joins the rows of all workers, in the order of the workers.
+
+        Args:
+            rows: shape (n, ...), where n may differ between the workers.
+
+        Returns:
+            Shape (sum of n, ...).
+        """

@@ -1,0 +1,127 @@
+"""MPI all-reduce between workers, through host memory.
+
+Each reduction is an operation in TensorFlow's graph that calls MPI and gives the interpreter back
+while it waits, so the backward pass goes on meanwhile. MPI matches collectives by their order:
+within a graph a token is passed from each call to the next.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfdp.collectives.base import Reducer, Topology
+from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.errors import UnsupportedError
+
+_EXTRA = 'pip install "tfdp[mpi]" brings mpi4py and an MPI'
+
+
+class Mpi(Reducer):
+    """MPI between the workers; inside a worker the replicas' values are summed first."""
+
+    name = "mpi"
+    summary = "MPI between workers through host memory (extra tfdp[mpi])"
+
+    def refusal(self, topology: Topology) -> str | None:
+        if topology.workers == 1:
+            return "MPI reduces between several workers"
+        try:
+            from mpi4py import MPI
+        except ImportError as error:
+            return f"MPI cannot be loaded here ({error}); {_EXTRA}"
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            return "this MPI was not initialised with thread level MULTIPLE"
+        size = MPI.COMM_WORLD.Get_size()
+        if size != topology.workers:
+            return (
+                f"MPI runs {size} process{'es' if size > 1 else ''} and the cluster has "
+                f"{topology.workers} workers; start the program with mpiexec -n {topology.workers}"
+            )
+        return None
+
+    def worker_reduction(self, topology: Topology) -> WorkerReduction:
+        del topology
+        return MpiReduction()
+
+
+class MpiReduction(WorkerReduction):
+    """Collectives on a communicator of our own."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._world = MPI.COMM_WORLD.Dup()
+        self._tokens: weakref.WeakKeyDictionary[Any, tf.Tensor] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    @property
+    def rank(self) -> int:
+        """This process's rank; it has to be its worker index."""
+        return int(self._world.Get_rank())
+
+    def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
+        condition = tf.constant(True) if when is None else when
+        (summed,) = self._call(self._sum_array, [vector, condition], [vector.dtype])
+        summed.set_shape(vector.shape)
+        return summed
+
+    def gather(self, rows: tf.Tensor) -> tf.Tensor:
+        (gathered,) = self._call(self._gather_array, [rows], [rows.dtype])
+        gathered.set_shape([None, *rows.shape[1:]])
+        return gathered
+
+    def _call(self, function: Any, inputs: list[tf.Tensor], dtypes: list[tf.DType]) -> Any:
+        """Runs `function` on arrays, after all calls that stand before it in the program."""
+        if tf.executing_eagerly():
+            return [tf.constant(function(*[value.numpy() for value in inputs]))]
+        graph = tf.compat.v1.get_default_graph()
+        if getattr(graph, "is_control_flow_graph", False):
+            raise UnsupportedError(
+                'cross_device_ops="mpi" cannot reduce inside a branch (tf.cond, tf.while_loop): '
+                "MPI needs one order of reductions on all workers.",
+                hint='Use cross_device_ops="ring", or move the reduction out of the branch.',
+            )
+        token = self._tokens.get(graph)
+        if token is None:
+            token = tf.constant(0, tf.int8)
+
+        def ordered(token: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+            return token, function(*arrays)
+
+        with tf.device("/device:CPU:0"):
+            token, *results = tf.numpy_function(ordered, [token, *inputs], [tf.int8, *dtypes])
+        self._tokens[graph] = token
+        return results
+
+    def _sum_array(self, vector: np.ndarray, when: np.ndarray) -> np.ndarray:
+        if not when or vector.size == 0:
+            return vector
+        wide = _addable(vector)
+        total = np.empty_like(wide)
+        with self._lock:
+            self._world.Allreduce(wide, total, op=self._mpi.SUM)
+        return total.astype(vector.dtype, copy=False)
+
+    def _gather_array(self, rows: np.ndarray) -> np.ndarray:
+        wide = np.ascontiguousarray(_addable(rows))
+        with self._lock:
+            counts = np.zeros(self._world.Get_size(), np.int64)
+            self._world.Allgather(np.array([wide.shape[0]], np.int64), counts)
+            joined = np.empty((int(counts.sum()), *wide.shape[1:]), wide.dtype)
+            row = int(np.prod(wide.shape[1:], dtype=np.int64))
+            sizes = [int(count) * row for count in counts]
+            self._world.Allgatherv(wide, [joined, sizes])
+        return joined.astype(rows.dtype, copy=False)
+
+
+def _addable(array: np.ndarray) -> np.ndarray:
+    """16-bit floats as float32: MPI cannot add them."""
+    if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
+        return array.astype(np.float32)
+    return np.ascontiguousarray(array)
