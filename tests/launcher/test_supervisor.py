@@ -324,11 +324,12 @@ def launcher(
         process.communicate()
 
 
-def test_ctrl_c_ends_all(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all(number: signal.Signals, repository: Path, tmp_path: Path) -> None:
     with launcher(repository, "time.sleep(60)", tmp_path) as process:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         shown, _ = process.communicate(timeout=5)
-        assert shown.endswith("2 0\n")
+        assert shown.endswith(f"{number.value} 0\n")
         assert all(gone(pid, 0.1) for pid in pids(tmp_path))
 
 
