@@ -100,6 +100,7 @@ class Group:
     def _start(self, index: int, ports: Sequence[int]) -> subprocess.Popen[bytes]:
         environ = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
         environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+        environ["TFDP_START_TIMEOUT"] = "60"
         if self._arguments[1] == "multi_worker":
             cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
             task = {"type": "worker", "index": index}

@@ -27,7 +27,12 @@ def workers(task: str, folder: Path, count: int = 2) -> list[dict[str, Any]]:
     processes = []
     for index in range(count):
         config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environ = {**os.environ, "TF_CONFIG": json.dumps(config), "TF_CPP_MIN_LOG_LEVEL": "2"}
+        environ = {
+            **os.environ,
+            "TF_CONFIG": json.dumps(config),
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "TFDP_START_TIMEOUT": "60",
+        }
         command = [sys.executable, "-m", "tests.strategies.worker_program", task, str(folder)]
         processes.append(
             subprocess.Popen(

@@ -10,6 +10,11 @@ import tensorflow as tf
 class WorkerReduction(abc.ABC):
     """Sums and gathers between the workers, called by every worker in the same order."""
 
+    @property
+    def rank(self) -> int | None:
+        """This worker's number in the reduction's own order, if it has one."""
+        return None
+
     @abc.abstractmethod
     def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
         """Sums a vector over the workers.

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tfdp.cluster.tf_config import ClusterInfo, read_tf_config
+from tfdp.cluster.detect import detect_cluster
+from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
+from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import resolve
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.strategies.devices import local_devices, topology
@@ -32,12 +34,13 @@ def strategy(
 
     Args:
         kind: "single", one device. "mirrored", the devices of this machine. "multi_worker", the
-            workers that TF_CONFIG names. "auto": multi_worker if TF_CONFIG names a cluster,
-            mirrored if several devices are asked for or there are two GPUs or more, else single.
+            workers that TF_CONFIG names, or else a hosts file, MPI or Slurm. "auto": multi_worker
+            if the environment names several workers, mirrored if several devices are asked for or
+            there are two GPUs or more, else single.
         devices: of this process: a count, or names such as "GPU:0". None: all GPUs, or one CPU
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
-            "reduce_to_one", "ring" or a registered one.
+            "reduce_to_one", "ring", "mpi" or a registered one.
 
     Returns:
         A `tf.distribute.MirroredStrategy`, or for several workers a
@@ -45,10 +48,11 @@ def strategy(
 
     Raises:
         StrategyError: unknown kind, devices or cross-device ops, or a choice that cannot work here.
-        ClusterError: TF_CONFIG is malformed, or missing for "multi_worker".
+        ClusterError: TF_CONFIG is malformed, or missing for "multi_worker"; or the workers do not
+            find each other within 15 s (TFDP_START_TIMEOUT), or differ in what must be equal.
         UnsupportedError: Keras on another backend, or unsupported versions.
     """
-    cluster = read_tf_config(os.environ) if kind in ("auto", "multi_worker") else None
+    cluster = detect_cluster(os.environ) if kind in ("auto", "multi_worker") else None
     kind = _choose_kind(kind, devices, cluster)
     install()
     local = local_devices(1 if kind == "single" and devices is None else devices)
@@ -61,9 +65,20 @@ def strategy(
     shape = topology(local, workers)
     reducer, reason = resolve(cross_device_ops, shape)
     _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
-    if kind == "multi_worker":
-        return MultiWorkerStrategy(local, reducer, shape)
+    if kind == "multi_worker" and cluster is not None:
+        _meet(cluster, len(local), reducer.name)
+        return MultiWorkerStrategy(local, reducer, shape, cluster)
     return MirroredStrategy(local, reducer, shape)
+
+
+def _meet(cluster: ClusterInfo, replicas: int, reducer: str) -> None:
+    """Lets the workers find each other, and what they differ in, within the start timeout."""
+    facts: dict[str, str | int] = {
+        **version_facts(),
+        "replicas of each worker": replicas,
+        "cross_device_ops": reducer,
+    }
+    meet(cluster, facts, start_timeout(os.environ))
 
 
 def _choose_kind(
@@ -75,7 +90,8 @@ def _choose_kind(
         raise StrategyError(f"kind={kind!r} is not known.{meant} Known: {', '.join(KINDS)}.")
     if kind == "multi_worker" and cluster is None:
         raise ClusterError(
-            'kind="multi_worker" needs to know the other workers, and TF_CONFIG names no cluster.',
+            'kind="multi_worker" needs to know the other workers, and neither TF_CONFIG nor a '
+            "hosts file, MPI or Slurm names them.",
             hint='Set TF_CONFIG, for example: {"cluster": {"worker": ["host1:12345", '
             '"host2:12345"]}, "task": {"type": "worker", "index": 0}}; or use kind="mirrored".',
         )

@@ -8,24 +8,38 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology
+from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.errors import ClusterError
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 
 
 class _Extended(ExactExtended, tfp.CollectiveExtended):
     def __init__(
-        self, strategy: Any, devices: Sequence[str], reducer: Reducer, topology: Topology
+        self,
+        strategy: Any,
+        devices: Sequence[str],
+        reducer: Reducer,
+        topology: Topology,
+        cluster: ClusterInfo,
     ) -> None:
         self._tfdp_local_devices = tuple(devices)
         self.tfdp_worker_reduction = reducer.worker_reduction(topology)
+        _check_rank(self.tfdp_worker_reduction, cluster)
         options = tf.distribute.experimental.CommunicationOptions(
             implementation=reducer.implementation(topology)
         )
         tfp.CollectiveExtended.__init__(
             self,
             strategy,
-            cluster_resolver=tf.distribute.cluster_resolver.TFConfigClusterResolver(),
+            cluster_resolver=tf.distribute.cluster_resolver.SimpleClusterResolver(
+                tf.train.ClusterSpec({"worker": list(cluster.workers)}),
+                task_type="worker",
+                task_id=cluster.index,
+                rpc_layer="grpc",
+            ),
             communication_options=options,
         )
 
@@ -39,15 +53,32 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         return names, self._tfdp_local_devices[0].split(":")[0]
 
 
+def _check_rank(reduction: WorkerReduction | None, cluster: ClusterInfo) -> None:
+    """Raises ClusterError where the reduction numbers the workers in another order."""
+    rank = None if reduction is None else reduction.rank
+    if rank not in (None, cluster.index):
+        raise ClusterError(
+            f"this process is worker {cluster.index} of the cluster and rank {rank} of MPI; the "
+            "two have to be the same.",
+            hint="Leave TF_CONFIG unset under mpiexec: then the ranks number the workers.",
+        )
+
+
 class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrategy):
     """`tf.distribute.MultiWorkerMirroredStrategy` whose replicas train what one device would.
 
     Make one with `tfdp.strategy("multi_worker", ...)`.
     """
 
-    def __init__(self, devices: Sequence[str], reducer: Reducer, topology: Topology) -> None:
+    def __init__(
+        self,
+        devices: Sequence[str],
+        reducer: Reducer,
+        topology: Topology,
+        cluster: ClusterInfo,
+    ) -> None:
         self.tfdp_reducer = reducer
-        extended = _Extended(self, devices, reducer, topology)
+        extended = _Extended(self, devices, reducer, topology, cluster)
         tfp.Strategy.__init__(self, extended)
         self._agree_on_seed()
 
