@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -86,6 +87,25 @@ def test_restarts(launch: Launch) -> None:
     assert done.returncode == 0
     assert "tfdp: worker 0 failed first, with exit code 4" in done.stderr
     assert "tfdp: restart 1 of 2 in 1 s\n" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals(number: signal.Signals, tmp_path: Path, repository: Path) -> None:
+    code = "import time; print('here', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfdp", "launch", "--workers", "2", *PYTHON, code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(repository)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "[worker 0] here\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 128 + number
+    assert errors.endswith(f"interrupted by {number.name}: all workers have ended\n")
 
 
 def test_only_the_workers_of_this_machine_are_started(launch: Launch, tmp_path: Path) -> None:

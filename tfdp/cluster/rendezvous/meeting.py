@@ -94,9 +94,12 @@ class Meeting:
         return self._exchanged.issuperset(self._peers) and self._talking == 0
 
     def _decide(self) -> None:
-        absences = [] if self._everybody_is_here() else self._absences()
-        hellos = {h.nonce: h for h in (self._own, *self._called.values(), *self._heard.values())}
-        self._note(*disagreements(hellos.values()), *absences)
+        # A worker that was told of a problem may not have seen everybody yet: what it would say
+        # about differences would be another half of the same sentence.
+        if not self._problems:
+            absences = [] if self._everybody_is_here() else self._absences()
+            seen = (self._own, *self._called.values(), *self._heard.values())
+            self._note(*disagreements({hello.nonce: hello for hello in seen}.values()), *absences)
         self._decided.set()
 
     def _absences(self) -> list[str]:
