@@ -24,7 +24,7 @@ def _readme() -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-NOTEBOOKS = ["ipykernel>=6.29", "nbclient>=0.10", "nbconvert>=7.16", "nbformat>=5.10"]
+NOTEBOOKS = ["ipykernel>=6.29", "matplotlib>=3.9", "nbclient>=0.10", "nbformat>=5.10"]
 
 setup(
     name="tfdp",
