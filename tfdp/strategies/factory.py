@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from tfdp.cluster.detect import detect_cluster
 from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
 from tfdp.cluster.tf_config import ClusterInfo
-from tfdp.collectives import resolve
+from tfdp.collectives import Reducer, Topology, resolve
 from tfdp.errors import ClusterError, StrategyError
+from tfdp.launcher.environment import DEVICES_VARIABLE
 from tfdp.strategies.devices import local_devices, topology
 from tfdp.strategies.keras_compat import install
 from tfdp.strategies.mirrored import MirroredStrategy
@@ -22,6 +23,7 @@ from tfdp.strategies.multi_worker import MultiWorkerStrategy
 KINDS = ("auto", "single", "mirrored", "multi_worker")
 
 _log = logging.getLogger("tfdp")
+_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str], MultiWorkerStrategy]] = []
 
 
 def strategy(
@@ -29,6 +31,7 @@ def strategy(
     *,
     devices: int | Sequence[str] | None = None,
     cross_device_ops: str = "auto",
+    must_agree: Mapping[str, str | int] | None = None,
 ) -> tf.distribute.Strategy:
     """Makes the strategy to build and compile a Keras model in.
 
@@ -41,6 +44,8 @@ def strategy(
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
             "reduce_to_one", "ring", "mpi" or a registered one.
+        must_agree: facts by name that have to be the same on all workers, a digest of the config
+            say; workers that differ are told so before they start.
 
     Returns:
         A `tf.distribute.MirroredStrategy`, or for several workers a
@@ -55,7 +60,7 @@ def strategy(
     cluster = detect_cluster(os.environ) if kind in ("auto", "multi_worker") else None
     kind = _choose_kind(kind, devices, cluster)
     install()
-    local = local_devices(1 if kind == "single" and devices is None else devices)
+    local = local_devices(_default_devices(kind) if devices is None else devices)
     workers = len(cluster.workers) if cluster and kind == "multi_worker" else 1
     if kind == "single" and len(local) > 1:
         raise StrategyError(
@@ -66,19 +71,52 @@ def strategy(
     reducer, reason = resolve(cross_device_ops, shape)
     _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
     if kind == "multi_worker" and cluster is not None:
-        _meet(cluster, len(local), reducer.name)
-        return MultiWorkerStrategy(local, reducer, shape, cluster)
+        return _multi_worker(cluster, local, reducer, shape, must_agree or {})
     return MirroredStrategy(local, reducer, shape)
 
 
-def _meet(cluster: ClusterInfo, replicas: int, reducer: str) -> None:
-    """Lets the workers find each other, and what they differ in, within the start timeout."""
+def _multi_worker(
+    cluster: ClusterInfo,
+    local: tuple[str, ...],
+    reducer: Reducer,
+    shape: Topology,
+    must_agree: Mapping[str, str | int],
+) -> MultiWorkerStrategy:
+    """The process's one multi-worker strategy, after the workers have found each other.
+
+    TensorFlow joins a cluster once in a process. Asked for again, as when the cell of a notebook
+    runs a second time, the same strategy is returned.
+    """
+    asked = (cluster, local, reducer.name)
+    if _joined:
+        if _joined[0][0] == asked:
+            return _joined[0][1]
+        raise StrategyError(
+            "this process is part of a group of workers already, with other devices, another "
+            "cluster or another cross_device_ops, and TensorFlow joins only once.",
+            hint="Start a new process; in a notebook, restart the kernel.",
+        )
     facts: dict[str, str | int] = {
         **version_facts(),
-        "replicas of each worker": replicas,
-        "cross_device_ops": reducer,
+        "replicas of each worker": len(local),
+        "cross_device_ops": reducer.name,
+        **must_agree,
     }
     meet(cluster, facts, start_timeout(os.environ))
+    _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster)))
+    return _joined[0][1]
+
+
+def _default_devices(kind: str) -> int | None:
+    """What `devices=None` means: the launcher may have decided."""
+    if kind == "single":
+        return 1
+    if kind != "multi_worker":
+        return None
+    text = os.environ.get(DEVICES_VARIABLE, "").strip()
+    if text and not text.isdecimal():
+        raise ClusterError(f"{DEVICES_VARIABLE}={text!r} is not a number of devices.")
+    return int(text) if text else None
 
 
 def _choose_kind(
