@@ -24,6 +24,8 @@ def _readme() -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+# An MPI with its mpiexec comes as a wheel; mpi4py finds it.
+MPI = ["mpi4py>=4.1", "mpich>=5.0"]
 NOTEBOOKS = ["ipykernel>=6.29", "matplotlib>=3.9", "nbclient>=0.10", "nbformat>=5.10"]
 
 setup(
@@ -51,6 +53,7 @@ setup(
         "rich>=13.7",
     ],
     extras_require={
+        "mpi": MPI,
         "notebooks": NOTEBOOKS,
         "test": [
             "import-linter>=2.1",
@@ -60,6 +63,7 @@ setup(
             "pytest>=8.3",
             "ruff>=0.11",
             "types-PyYAML>=6.0.12",
+            *MPI,
             *NOTEBOOKS,
         ],
     },

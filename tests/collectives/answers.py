@@ -1,0 +1,95 @@
+"""What the reductions of `worker_cases` have to give, in NumPy's float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.collectives import worker_cases as cases
+
+
+def check_sums(results: Sequence[dict[str, Any]], dtype: str) -> None:
+    """Exact sums of small integers, on every replica of every worker."""
+    replicas = results[0]["replicas"]
+    contributions = [cases.small(dtype, replica) for replica in range(replicas)]
+    for place in range(len(cases.SHAPES)):
+        expected = np.sum([np.asarray(c[place], np.float64) for c in contributions], axis=0)
+        for result in _all(results, f"sum {dtype}"):
+            np.testing.assert_array_equal(result[place], expected)
+
+
+def check_rounding(results: Sequence[dict[str, Any]], dtype: str) -> None:
+    """Within (N - 1) eps sum|x| (Higham 2002, eq. 4.4), and the same bits everywhere."""
+    replicas = results[0]["replicas"]
+    values = [np.asarray(cases.rounded(dtype, r), np.float64) for r in range(replicas)]
+    eps = float(ml_dtypes.finfo(cases.numpy_dtype(dtype)).eps)
+    bound = (replicas - 1) * eps * np.sum(np.abs(values), axis=0)
+    check_within(results, dtype, np.sum(values, axis=0), bound)
+
+
+def check_within(
+    results: Sequence[dict[str, Any]], dtype: str, exact: np.ndarray, bound: np.ndarray
+) -> None:
+    found = [result[0] for result in _all(results, f"rounding {dtype}")]
+    assert len(found) == results[0]["replicas"]
+    assert (np.abs(found[0] - exact) <= bound).all()
+    for other in found[1:]:
+        assert other.tobytes() == found[0].tobytes()
+
+
+def check_mean(results: Sequence[dict[str, Any]]) -> None:
+    replicas = results[0]["replicas"]
+    for result in _all(results, "mean"):
+        np.testing.assert_allclose(result[0], [(replicas - 1) / 2, 2.0], rtol=1e-15)
+
+
+def check_large(results: Sequence[dict[str, Any]]) -> None:
+    """Sums of integers below 2**24, exact in float32, in several buckets."""
+    replicas = results[0]["replicas"]
+    expected = np.sum(
+        [[np.sum(each, dtype=np.float64) for each in cases.large(r)] for r in range(replicas)],
+        axis=0,
+    )
+    ends = np.sum([[each[-3:] for each in cases.large(r)] for r in range(replicas)], axis=0)
+    for result in _all(results, "large"):
+        assert result[: len(cases.LARGE)] == [int(each) for each in expected]
+        np.testing.assert_array_equal(result[len(cases.LARGE) :], ends)
+
+
+def check_slices(results: Sequence[dict[str, Any]]) -> None:
+    expected = np.zeros((cases.ROWS, 2))
+    for replica in range(results[0]["replicas"]):
+        np.add.at(expected, *cases.slices(replica))
+    for result in _all(results, "slices"):
+        np.testing.assert_array_equal(result, expected)
+
+
+def check_fit(results: Sequence[dict[str, Any]], expected: Sequence[np.ndarray]) -> None:
+    """As one device, and the same bits on all workers."""
+    for result in results:
+        for weight, other, right in zip(result["fit"], results[0]["fit"], expected, strict=True):
+            assert weight.dtype == np.float64
+            np.testing.assert_allclose(weight, right, rtol=1e-12, atol=1e-14)
+            assert weight.tobytes() == other.tobytes()
+
+
+def check_reduction(found: Sequence[dict[str, Any]]) -> None:
+    """`worker_cases.reduction` on two workers."""
+    for worker, result in enumerate(found):
+        assert result["rank"] == worker
+        np.testing.assert_array_equal(result["when"], [4.5, 7.5])
+        np.testing.assert_array_equal(result["eager"], [4.5, 7.5])
+        np.testing.assert_array_equal(result["not when"], np.array([1.5, 2.5]) * (worker + 1))
+        np.testing.assert_array_equal(result["eager gather"], [1.5, 3.0, 5.0])
+        flags, rows, halves = result["gathered"]
+        assert flags.tolist() == [True, False, True, True, False]
+        assert rows.tolist() == [[1, 8, 9], [1, 8, 9]]
+        assert halves.tolist() == [0.5, 1.5, 1.5]
+
+
+def _all(results: Sequence[dict[str, Any]], key: str) -> list[Any]:
+    """The entries of all replicas, in their order."""
+    return [each for result in results for each in result[key]]

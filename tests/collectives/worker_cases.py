@@ -1,0 +1,184 @@
+"""What each worker of the collectives' tests runs, and the values that it contributes.
+
+The values follow from the replica's number alone, so that the test can write the answer down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import Any
+
+import keras
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+
+import tfdp
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+SHAPES = ((), (1,), (7,), (3, 5), (0, 3), (64, 1025))
+LARGE = (1_200_000, 700_001, 900_000)  # elements: 2.7 buckets of 4 MiB in float32
+ROUNDING = 10_007
+ROWS = 6
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def small(dtype: str, replica: int) -> list[np.ndarray]:
+    """Integers below 8, whose sums are exact in every dtype."""
+    rng = np.random.default_rng([1, replica])
+    return [rng.integers(-8, 8, size=shape).astype(numpy_dtype(dtype)) for shape in SHAPES]
+
+
+def rounded(dtype: str, replica: int) -> np.ndarray:
+    rng = np.random.default_rng([2, replica])
+    return rng.normal(size=ROUNDING).astype(numpy_dtype(dtype))
+
+
+def large(replica: int) -> list[np.ndarray]:
+    rng = np.random.default_rng([3, replica])
+    return [rng.integers(-99, 99, size=size).astype(np.float32) for size in LARGE]
+
+
+def slices(replica: int) -> tuple[np.ndarray, np.ndarray]:
+    """`replica` indices into 6 rows, none on replica 0, and the rows of 2."""
+    rng = np.random.default_rng([4, replica])
+    return rng.integers(0, ROWS, size=replica), rng.integers(-9, 9, size=(replica, 2)) * 0.5
+
+
+def contract(name: str, devices: int, compression: str | None = None) -> dict[str, Any]:
+    """Every case through a strategy; each result is a list with one entry a local replica."""
+    more = {} if compression is None else {"compression": compression}
+    strategy: Any = tfdp.strategy("multi_worker", devices=devices, cross_device_ops=name, **more)
+    results: dict[str, Any] = {"replicas": strategy.num_replicas_in_sync}
+    for dtype in DTYPES:
+        results[f"sum {dtype}"] = _reduced(strategy, lambda r, d=dtype: small(d, r))
+    for dtype in DTYPES[:4]:
+        results[f"rounding {dtype}"] = _reduced(strategy, lambda r, d=dtype: [rounded(d, r)])
+    results["mean"] = _reduced(strategy, lambda r: [np.array([r, 2.0])], "MEAN")
+    results["large"] = [
+        [int(np.sum(each)) for each in parts] + [each[-3:] for each in parts]
+        for parts in _reduced(strategy, large)
+    ]
+    results["slices"] = _slices(strategy)
+    results["refused"] = _refusal_in_a_branch(strategy)
+    results["fit"] = fit(strategy)
+    return results
+
+
+def fit(strategy: Any = None) -> list[np.ndarray]:
+    """Weights after two epochs in float64: sparse gradients, an uneven last batch, clipping."""
+    rng = np.random.default_rng(5)
+    x, y = rng.integers(0, 7, size=(27, 2)), rng.normal(size=(27, 1))
+    scope = contextlib.nullcontext() if strategy is None else strategy.scope()
+    floatx = keras.config.floatx()
+    keras.config.set_floatx("float64")
+    try:
+        with scope:
+            keras.utils.set_random_seed(6)
+            net = keras.Sequential(
+                [
+                    keras.Input((2,), dtype="int32"),
+                    keras.layers.Embedding(7, 3),
+                    keras.layers.Flatten(),
+                    keras.layers.Dense(1),
+                ]
+            )
+            net.compile(keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.5), "mse")
+        net.fit(x, y, batch_size=10, epochs=2, shuffle=False, verbose=0)
+        return [np.asarray(weight) for weight in net.get_weights()]
+    finally:
+        keras.config.set_floatx(floatx)
+
+
+def _reduced(strategy: Any, values: Any, op: str = "SUM") -> list[list[np.ndarray]]:
+    """What each local replica gets, in float64 (exact for all values here), in a graph."""
+    count = len(values(0))
+    held = [
+        strategy.experimental_distribute_values_from_function(
+            lambda context, i=i: tf.constant(values(context.replica_id_in_sync_group)[i])
+        )
+        for i in range(count)
+    ]
+
+    @tf.function
+    def run(held: Any) -> Any:
+        return strategy.run(
+            lambda *value: tf.distribute.get_replica_context().all_reduce(op, list(value)),
+            args=tuple(held),
+        )
+
+    first, again = (_float64(strategy, run(held)) for _ in range(2))
+    for one, other in zip(itertools.chain(*first), itertools.chain(*again), strict=True):
+        assert one.tobytes() == other.tobytes(), "a second run gives other bits"
+    return first
+
+
+def _float64(strategy: Any, reduced: Any) -> list[list[np.ndarray]]:
+    parts = [strategy.experimental_local_results(each) for each in reduced]
+    replicas = range(len(parts[0]))
+    return [[np.asarray(each[r].numpy()).astype(np.float64) for each in parts] for r in replicas]
+
+
+def _slices(strategy: Any) -> list[np.ndarray]:
+    ids, rows = (
+        strategy.experimental_distribute_values_from_function(
+            lambda context, part=part: tf.constant(slices(context.replica_id_in_sync_group)[part])
+        )
+        for part in (0, 1)
+    )
+
+    def reduce(ids: Any, rows: Any) -> Any:
+        own = tf.IndexedSlices(rows, ids, tf.constant([ROWS, 2]))
+        total = tf.distribute.get_replica_context().all_reduce("SUM", own)
+        assert isinstance(total, tf.IndexedSlices)
+        return tf.convert_to_tensor(total)
+
+    total = tf.function(lambda a, b: strategy.run(reduce, args=(a, b)))(ids, rows)
+    return [each.numpy() for each in strategy.experimental_local_results(total)]
+
+
+def _refusal_in_a_branch(strategy: Any) -> str:
+    def reduce() -> Any:
+        context = tf.distribute.get_replica_context()
+        return tf.cond(
+            tf.random.uniform(()) < 2.0,
+            lambda: context.all_reduce("SUM", tf.constant(1.0)),
+            lambda: tf.constant(0.0),
+        )
+
+    try:
+        tf.function(lambda: strategy.run(reduce), autograph=False)()
+    except tfdp.errors.UnsupportedError as error:
+        return str(error)
+    return ""
+
+
+def reduction(made: Any) -> dict[str, Any]:
+    """The cases that only a `WorkerReduction` itself can show, each by two workers."""
+    rank = 0 if made.rank is None else made.rank
+    mine = tf.constant([1.5, 2.5]) * (rank + 1)
+
+    @tf.function
+    def sum_when(when: Any) -> Any:
+        return made.sum(mine, when)
+
+    @tf.function
+    def gathered() -> Any:
+        flags = tf.constant([True] * (rank + 1) + [False])
+        rows = tf.ones((2 * rank, 3), tf.int32) * tf.constant([[rank, 8, 9]])
+        halves = tf.fill((1 + rank,), tf.constant(rank + 0.5, tf.bfloat16))
+        return made.gather(flags), made.gather(rows), tf.cast(made.gather(halves), tf.float32)
+
+    results = {
+        "rank": rank,
+        "when": sum_when(tf.constant(True)).numpy(),
+        "not when": sum_when(tf.constant(False)).numpy(),
+        "eager": made.sum(mine).numpy(),
+        "eager gather": made.gather(mine[: rank + 1]).numpy(),
+        "gathered": [each.numpy() for each in gathered()],
+    }
+    return results
