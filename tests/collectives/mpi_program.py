@@ -18,10 +18,9 @@ from tfdp.launcher.values import save_value
 
 
 def one_device(rank: int) -> dict[str, Any]:
-    del rank
     results = worker_cases.contract("mpi", 1)
     made = MpiReduction()
-    results["reduction"] = worker_cases.reduction(made)
+    results["reduction"] = worker_cases.reduction(made, rank)
     try:
         branch = tf.function(
             lambda flag: tf.cond(flag, lambda: made.sum(tf.ones(1)), lambda: tf.zeros(1)),

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tfdp
 from tfdp.collectives import Reducer, Topology, choose, names, register, registry, resolve
+from tfdp.config.names import CROSS_DEVICE_OPS
 from tfdp.errors import StrategyError
 
 CPUS = Topology(1, 4, "CPU")
@@ -43,6 +44,7 @@ def test_auto(topology: Topology, name: str) -> None:
         ("hierarchical_copy", WORKERS, "one host"),
         ("hierarchical_copy", Topology(1, 3, "CPU"), "two halves of equal size"),
         ("reduce_to_one", WORKERS, "one host"),
+        ("two_level", CPUS, "several workers"),
     ],
 )
 def test_refusals_name_the_reason_and_the_alternatives(
@@ -86,3 +88,7 @@ def test_a_registered_reducer_is_used_by_name() -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(StrategyError, match="taken"):
         register(registry._REDUCERS["ring"])
+
+
+def test_a_config_knows_the_same_names() -> None:
+    assert set(CROSS_DEVICE_OPS) == set(names())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from typing import Any
 
 import keras
@@ -15,6 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 import tfdp
+from tfdp.cluster.tf_config import read_tf_config
+from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.collective import CollectiveReduction
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 SHAPES = ((), (1,), (7,), (3, 5), (0, 3), (64, 1025))
@@ -66,6 +70,16 @@ def contract(name: str, devices: int, compression: str | None = None) -> dict[st
     results["slices"] = _slices(strategy)
     results["refused"] = _refusal_in_a_branch(strategy)
     results["fit"] = fit(strategy)
+    return results
+
+
+def two_level(devices: int) -> dict[str, Any]:
+    """The contract, and the reduction between the workers by itself."""
+    results = contract("two_level", devices)
+    cluster = read_tf_config(os.environ)
+    assert cluster is not None
+    made = CollectiveReduction(len(cluster.workers), group_key=77)
+    results["reduction"] = reduction(made, cluster.index)
     return results
 
 
@@ -157,9 +171,8 @@ def _refusal_in_a_branch(strategy: Any) -> str:
     return ""
 
 
-def reduction(made: Any) -> dict[str, Any]:
+def reduction(made: WorkerReduction, rank: int) -> dict[str, Any]:
     """The cases that only a `WorkerReduction` itself can show, each by two workers."""
-    rank = 0 if made.rank is None else made.rank
     mine = tf.constant([1.5, 2.5]) * (rank + 1)
 
     @tf.function
@@ -174,9 +187,11 @@ def reduction(made: Any) -> dict[str, Any]:
         return made.gather(flags), made.gather(rows), tf.cast(made.gather(halves), tf.float32)
 
     results = {
-        "rank": rank,
+        "rank": made.rank,
         "when": sum_when(tf.constant(True)).numpy(),
         "not when": sum_when(tf.constant(False)).numpy(),
+        "empty": made.sum(tf.zeros(0)).numpy(),
+        "empty gather": made.gather(tf.zeros((0, 2))).numpy(),
         "eager": made.sum(mine).numpy(),
         "eager gather": made.gather(mine[: rank + 1]).numpy(),
         "gathered": [each.numpy() for each in gathered()],

@@ -10,6 +10,7 @@ from tfdp.collectives.mpi import Mpi
 from tfdp.collectives.nccl import Nccl
 from tfdp.collectives.reduce_to_one import ReduceToOne
 from tfdp.collectives.ring import Ring
+from tfdp.collectives.two_level import TwoLevel
 from tfdp.errors import StrategyError
 
 AUTO = "auto"
@@ -73,5 +74,5 @@ def choose(topology: Topology) -> tuple[Reducer, str]:
     )
 
 
-for _reducer in (Nccl(), HierarchicalCopy(), ReduceToOne(), Ring(), Mpi()):
+for _reducer in (Nccl(), HierarchicalCopy(), ReduceToOne(), Ring(), TwoLevel(), Mpi()):
     register(_reducer)

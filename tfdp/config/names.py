@@ -6,7 +6,15 @@ from typing import Final
 
 STRATEGY_KINDS: Final = ("auto", "single", "mirrored", "multi_worker")
 
-CROSS_DEVICE_OPS: Final = ("auto", "nccl", "hierarchical_copy", "reduce_to_one", "ring")
+CROSS_DEVICE_OPS: Final = (
+    "auto",
+    "nccl",
+    "hierarchical_copy",
+    "reduce_to_one",
+    "ring",
+    "two_level",
+    "mpi",
+)
 
 DATA_SETS: Final = ("fashion_mnist",)
 

@@ -43,7 +43,7 @@ def strategy(
         devices: of this process: a count, or names such as "GPU:0". None: all GPUs, or one CPU
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
-            "reduce_to_one", "ring", "mpi" or a registered one.
+            "reduce_to_one", "ring", "two_level", "mpi" or a registered one.
         must_agree: facts by name that have to be the same on all workers, a digest of the config
             say; workers that differ are told so before they start.
 
