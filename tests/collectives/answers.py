@@ -33,8 +33,65 @@ def check_rounding(results: Sequence[dict[str, Any]], dtype: str) -> None:
 def check_within(
     results: Sequence[dict[str, Any]], dtype: str, exact: np.ndarray, bound: np.ndarray
 ) -> None:
-    found = [result[0] for result in _all(results, f"rounding {dtype}")]
-    assert len(found) == results[0]["replicas"]
+    _check_found([result[0] for result in _all(results, f"rounding {dtype}")], exact, bound)
+
+
+def check_gradients(results: Sequence[dict[str, Any]], transit: str, unit_roundoff: float) -> None:
+    """Gradients were rounded to 16 bits on the way, within the bound of `compression`."""
+    workers = len(results)
+    devices = results[0]["replicas"] // workers
+    for place, dtype in enumerate(("float32", "float64")):
+        values = [np.asarray(cases.rounded(dtype, r), np.float64) for r in range(workers * devices)]
+        inside = np.sum(np.reshape(values, (workers, devices, -1)), axis=1)
+        relative = (1 + unit_roundoff) ** workers - 1 + 4 * devices * np.finfo("float32").eps
+        bound = relative * np.sum(np.abs(inside), axis=0) + 2.0**-24
+        found = [result[place] for result in _all(results, "gradients")]
+        _check_found(found, np.sum(inside, axis=0), bound)
+        short = found[0].astype(cases.numpy_dtype(transit)).astype(np.float64)
+        assert short.tobytes() == found[0].tobytes(), "the sums did not travel in 16 bits"
+
+
+def check_nothing_else_is_rounded(results: Sequence[dict[str, Any]]) -> None:
+    """Integers, and the indices of sparse gradients."""
+    replicas = range(results[0]["replicas"])
+    integers = np.sum([cases.small("int32", r)[2] + 70_001 for r in replicas], axis=0)
+    for result in _all(results, "integer gradients"):
+        np.testing.assert_array_equal(result[0], integers)
+    expected = np.zeros((cases.ROWS, 2))
+    for replica in replicas:
+        np.add.at(expected, *cases.slices(replica))
+    for result in _all(results, "slices of gradients"):  # halves below 9 are exact in 8 bits
+        np.testing.assert_array_equal(result, expected)
+
+
+def check_rounded_fit(
+    results: Sequence[dict[str, Any]], expected: Sequence[np.ndarray], unit_roundoff: float
+) -> None:
+    """The loss before is one device's; the weights come near, and are the same everywhere.
+
+    Six steps of at most 0.5 * 0.1 / (1 - 0.9) each, with gradients rounded by 2 u.
+    """
+    for result in results:
+        np.testing.assert_allclose(result["fit"][0], expected[0], rtol=1e-12)
+        for weight, other, right in zip(result["fit"], results[0]["fit"], expected, strict=True):
+            np.testing.assert_allclose(weight, right, atol=6 * 0.5 * 2 * unit_roundoff)
+            assert weight.tobytes() == other.tobytes()
+    moved = [np.abs(a - b).max() for a, b in zip(results[0]["fit"], expected, strict=True)]
+    assert max(moved[1:]) > 1e-9, "the gradients of fit were not rounded"
+
+
+def check_kept(found: Sequence[dict[str, Any]]) -> None:
+    """`worker_cases.kept` on two workers."""
+    for result in found:
+        assert result["not when"].tobytes() == result["mine"].tobytes()
+        np.testing.assert_allclose(result["when"], [2 / 3, 3e-5], rtol=2**-7)
+        assert abs(result["when"][0] - 2 / 3) > 1e-4
+        assert result["integers"].tolist() == [514, 140002]
+        assert result["gathered"].tolist() == [257, 258]
+
+
+def _check_found(found: Sequence[np.ndarray], exact: np.ndarray, bound: np.ndarray) -> None:
+    assert len(found) > 1
     assert (np.abs(found[0] - exact) <= bound).all()
     for other in found[1:]:
         assert other.tobytes() == found[0].tobytes()

@@ -21,6 +21,7 @@ def one_device(rank: int) -> dict[str, Any]:
     results = worker_cases.contract("mpi", 1)
     made = MpiReduction()
     results["reduction"] = worker_cases.reduction(made, rank)
+    results["kept"] = worker_cases.kept(made, rank)
     try:
         branch = tf.function(
             lambda flag: tf.cond(flag, lambda: made.sum(tf.ones(1)), lambda: tf.zeros(1)),
@@ -35,6 +36,11 @@ def one_device(rank: int) -> dict[str, Any]:
 def two_devices(rank: int) -> dict[str, Any]:
     del rank
     return worker_cases.contract("mpi", 2)
+
+
+def rounded_two_devices(rank: int) -> dict[str, Any]:
+    del rank
+    return worker_cases.contract("mpi", 2, "bf16")
 
 
 def other_size(rank: int) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def test_training_equals_one_device(results: list[dict[str, Any]]) -> None:
 def test_the_reduction_itself(results: list[dict[str, Any]]) -> None:
     """A condition, gathers of different lengths and of bool, outside of a graph."""
     answers.check_reduction([result["reduction"] for result in results])
+    answers.check_kept([result["kept"] for result in results])
 
 
 def test_one_worker_has_one_level() -> None:

@@ -19,6 +19,8 @@ import tfdp
 from tfdp.cluster.tf_config import read_tf_config
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.collective import CollectiveReduction
+from tfdp.collectives.compression import Rounded
+from tfdp.strategies.step import current_step
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 SHAPES = ((), (1,), (7,), (3, 5), (0, 3), (64, 1025))
@@ -53,10 +55,11 @@ def slices(replica: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, ROWS, size=replica), rng.integers(-9, 9, size=(replica, 2)) * 0.5
 
 
-def contract(name: str, devices: int, compression: str | None = None) -> dict[str, Any]:
+def contract(name: str, devices: int, compression: str = "none") -> dict[str, Any]:
     """Every case through a strategy; each result is a list with one entry a local replica."""
-    more = {} if compression is None else {"compression": compression}
-    strategy: Any = tfdp.strategy("multi_worker", devices=devices, cross_device_ops=name, **more)
+    strategy: Any = tfdp.strategy(
+        "multi_worker", devices=devices, cross_device_ops=name, compression=compression
+    )
     results: dict[str, Any] = {"replicas": strategy.num_replicas_in_sync}
     for dtype in DTYPES:
         results[f"sum {dtype}"] = _reduced(strategy, lambda r, d=dtype: small(d, r))
@@ -69,22 +72,33 @@ def contract(name: str, devices: int, compression: str | None = None) -> dict[st
     ]
     results["slices"] = _slices(strategy)
     results["refused"] = _refusal_in_a_branch(strategy)
+    results["gradients"] = _reduced(
+        strategy, lambda r: [rounded("float32", r), rounded("float64", r)], gradients=True
+    )
+    results["integer gradients"] = _reduced(
+        strategy, lambda r: [small("int32", r)[2] + 70_001], gradients=True
+    )
+    results["slices of gradients"] = _slices(strategy, gradients=True)
     results["fit"] = fit(strategy)
     return results
 
 
-def two_level(devices: int) -> dict[str, Any]:
+def two_level(devices: int, compression: str = "none") -> dict[str, Any]:
     """The contract, and the reduction between the workers by itself."""
-    results = contract("two_level", devices)
+    results = contract("two_level", devices, compression)
     cluster = read_tf_config(os.environ)
     assert cluster is not None
     made = CollectiveReduction(len(cluster.workers), group_key=77)
     results["reduction"] = reduction(made, cluster.index)
+    results["kept"] = kept(made, cluster.index)
     return results
 
 
 def fit(strategy: Any = None) -> list[np.ndarray]:
-    """Weights after two epochs in float64: sparse gradients, an uneven last batch, clipping."""
+    """The loss before, and the weights after two epochs in float64.
+
+    With sparse gradients, an uneven last batch and clipping.
+    """
     rng = np.random.default_rng(5)
     x, y = rng.integers(0, 7, size=(27, 2)), rng.normal(size=(27, 1))
     scope = contextlib.nullcontext() if strategy is None else strategy.scope()
@@ -102,13 +116,39 @@ def fit(strategy: Any = None) -> list[np.ndarray]:
                 ]
             )
             net.compile(keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.5), "mse")
+        before = net.evaluate(x, y, batch_size=10, verbose=0)
         net.fit(x, y, batch_size=10, epochs=2, shuffle=False, verbose=0)
-        return [np.asarray(weight) for weight in net.get_weights()]
+        return [np.float64(before), *net.get_weights()]
     finally:
         keras.config.set_floatx(floatx)
 
 
-def _reduced(strategy: Any, values: Any, op: str = "SUM") -> list[list[np.ndarray]]:
+def kept(made: WorkerReduction, rank: int) -> dict[str, Any]:
+    """What `Rounded` leaves alone: all where the condition does not hold, and integers."""
+    rounding = Rounded(made, tf.bfloat16)
+    mine = tf.constant([1 / 3, 1e-5 * (rank + 1)])
+
+    @tf.function
+    def run(when: Any) -> Any:
+        return (
+            rounding.sum(mine, when),
+            rounding.sum(tf.constant([257, 70001])),
+            rounding.gather(tf.constant([257 + rank])),
+        )
+
+    not_when, integers, gathered = run(tf.constant(False))
+    return {
+        "mine": mine.numpy(),
+        "not when": not_when.numpy(),
+        "when": run(tf.constant(True))[0].numpy(),
+        "integers": integers.numpy(),
+        "gathered": gathered.numpy(),
+    }
+
+
+def _reduced(
+    strategy: Any, values: Any, op: str = "SUM", *, gradients: bool = False
+) -> list[list[np.ndarray]]:
     """What each local replica gets, in float64 (exact for all values here), in a graph."""
     count = len(values(0))
     held = [
@@ -118,12 +158,15 @@ def _reduced(strategy: Any, values: Any, op: str = "SUM") -> list[list[np.ndarra
         for i in range(count)
     ]
 
+    def reduce(*value: Any) -> Any:
+        step = current_step()
+        if gradients:
+            return step.sum_gradients(list(value))
+        return tf.distribute.get_replica_context().all_reduce(op, list(value))
+
     @tf.function
     def run(held: Any) -> Any:
-        return strategy.run(
-            lambda *value: tf.distribute.get_replica_context().all_reduce(op, list(value)),
-            args=tuple(held),
-        )
+        return strategy.run(reduce, args=tuple(held))
 
     first, again = (_float64(strategy, run(held)) for _ in range(2))
     for one, other in zip(itertools.chain(*first), itertools.chain(*again), strict=True):
@@ -137,7 +180,7 @@ def _float64(strategy: Any, reduced: Any) -> list[list[np.ndarray]]:
     return [[np.asarray(each[r].numpy()).astype(np.float64) for each in parts] for r in replicas]
 
 
-def _slices(strategy: Any) -> list[np.ndarray]:
+def _slices(strategy: Any, *, gradients: bool = False) -> list[np.ndarray]:
     ids, rows = (
         strategy.experimental_distribute_values_from_function(
             lambda context, part=part: tf.constant(slices(context.replica_id_in_sync_group)[part])
@@ -147,7 +190,10 @@ def _slices(strategy: Any) -> list[np.ndarray]:
 
     def reduce(ids: Any, rows: Any) -> Any:
         own = tf.IndexedSlices(rows, ids, tf.constant([ROWS, 2]))
-        total = tf.distribute.get_replica_context().all_reduce("SUM", own)
+        if gradients:
+            (total,) = current_step().sum_gradients([own])
+        else:
+            total = tf.distribute.get_replica_context().all_reduce("SUM", own)
         assert isinstance(total, tf.IndexedSlices)
         return tf.convert_to_tensor(total)
 

@@ -56,6 +56,11 @@ class Reducer(abc.ABC):
     def refusal(self, topology: Topology) -> str | None:
         """Why this reducer cannot serve the topology, or None if it can."""
 
+    @property
+    def reduces_between_workers(self) -> bool:
+        """Whether it sums once for each worker, through a `WorkerReduction`."""
+        return type(self).worker_reduction is not Reducer.worker_reduction
+
     def implementation(self, topology: Topology) -> Implementation:
         """The collective-op implementation used where values are reduced inside the replicas."""
         del topology

@@ -101,9 +101,9 @@ class CollectiveReduction(WorkerReduction):
 def _to_sendable(rows: tf.Tensor) -> tf.Tensor:
     """The same values in a dtype that TensorFlow gathers."""
     if rows.dtype == tf.bfloat16:
-        return tf.cast(rows, tf.float32)
+        return tf.bitcast(rows, tf.float16)
     return tf.cast(rows, tf.int32) if rows.dtype == tf.bool else rows
 
 
 def _from_sendable(rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    return tf.cast(rows, dtype)
+    return tf.bitcast(rows, dtype) if dtype == tf.bfloat16 else tf.cast(rows, dtype)

@@ -224,6 +224,7 @@ class ExactExtended:
     tfdp_parts_of_a_sum = False
     tfdp_cross_device_ops: tf.distribute.CrossDeviceOps | None = None
     tfdp_worker_reduction: WorkerReduction | None = None
+    tfdp_gradient_reduction: WorkerReduction | None = None
 
     @property
     def tfdp_reduces_across_replicas(self) -> bool:
@@ -257,12 +258,15 @@ class ExactExtended:
         result = tf.cond(first, reduce, keep)
         return tuple(tfp.per_replica(parts) for parts in zip(*result, strict=True))
 
-    def tfdp_sum_over_workers(self, values: Sequence[Any], when: Any = None) -> list[Any]:
+    def tfdp_sum_over_workers(
+        self, values: Sequence[Any], when: Any = None, *, gradients: bool = False
+    ) -> list[Any]:
         """In a replica: sums over all replicas, once for each worker between the workers.
 
         Args:
             values: tensors or IndexedSlices of this replica.
             when: a boolean scalar, the same everywhere; where it is False nothing is reduced.
+            gradients: whether they may be rounded on the way, if `compression` was asked for.
 
         Raises:
             UnsupportedError: called in a branch or a nested `tf.function`.
@@ -273,24 +277,27 @@ class ExactExtended:
                 "tf.function: all replicas have to come to it in one order.",
                 hint='Use cross_device_ops="ring", or move the reduction out of the branch.',
             )
+        reduction = self.tfdp_gradient_reduction if gradients else self.tfdp_worker_reduction
         if len(self.worker_devices) == 1:  # type: ignore[attr-defined]
-            return hierarchy.sum_between_workers(self.tfdp_worker_reduction, values, when)
+            return hierarchy.sum_between_workers(reduction, values, when)
 
         def meet(strategy: Any, when: Any, *values: Any) -> tuple[Any, ...]:
             del strategy
-            return self._tfdp_sum_in_two_levels(values, when)
+            return self._tfdp_sum_in_two_levels(reduction, values, when)
 
         context = tf.distribute.get_replica_context()
         return list(context.merge_call(meet, args=(when, *values)))
 
-    def _tfdp_sum_in_two_levels(self, values: Sequence[Any], when: Any) -> tuple[Any, ...]:
+    def _tfdp_sum_in_two_levels(
+        self, reduction: WorkerReduction | None, values: Sequence[Any], when: Any
+    ) -> tuple[Any, ...]:
         """In cross-replica context: sums inside the worker, between workers, and hands out."""
         devices = self.worker_devices  # type: ignore[attr-defined]
         condition = None if when is None else tfp.select_replica(0, when)
         replicas = range(len(devices))
         locals_ = [[tfp.select_replica(r, value) for r in replicas] for value in values]
         sums = hierarchy.sum_between_workers(
-            self.tfdp_worker_reduction, [hierarchy.sum_inside(each) for each in locals_], condition
+            reduction, [hierarchy.sum_inside(each) for each in locals_], condition
         )
         return tuple(tfp.per_replica(hierarchy.spread(each, devices)) for each in sums)
 

@@ -13,6 +13,7 @@ from tfdp.cluster.detect import detect_cluster
 from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology, resolve
+from tfdp.collectives.compression import NONE, check_compression
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.launcher.environment import DEVICES_VARIABLE
 from tfdp.strategies.devices import local_devices, topology
@@ -23,7 +24,7 @@ from tfdp.strategies.multi_worker import MultiWorkerStrategy
 KINDS = ("auto", "single", "mirrored", "multi_worker")
 
 _log = logging.getLogger("tfdp")
-_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str], MultiWorkerStrategy]] = []
+_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str, str], MultiWorkerStrategy]] = []
 
 
 def strategy(
@@ -31,6 +32,7 @@ def strategy(
     *,
     devices: int | Sequence[str] | None = None,
     cross_device_ops: str = "auto",
+    compression: str = NONE,
     must_agree: Mapping[str, str | int] | None = None,
 ) -> tf.distribute.Strategy:
     """Makes the strategy to build and compile a Keras model in.
@@ -44,6 +46,8 @@ def strategy(
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
             "reduce_to_one", "ring", "two_level", "mpi" or a registered one.
+        compression: of gradients between workers: "none", or "bf16" or "fp16" with half the bytes
+            and a bounded error (see `tfdp.collectives.compression`); with "two_level" and "mpi".
         must_agree: facts by name that have to be the same on all workers, a digest of the config
             say; workers that differ are told so before they start.
 
@@ -69,9 +73,10 @@ def strategy(
         )
     shape = topology(local, workers)
     reducer, reason = resolve(cross_device_ops, shape)
+    check_compression(compression, reducer, shape)
     _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
     if kind == "multi_worker" and cluster is not None:
-        return _multi_worker(cluster, local, reducer, shape, must_agree or {})
+        return _multi_worker(cluster, local, reducer, shape, compression, must_agree or {})
     return MirroredStrategy(local, reducer, shape)
 
 
@@ -80,6 +85,7 @@ def _multi_worker(
     local: tuple[str, ...],
     reducer: Reducer,
     shape: Topology,
+    compression: str,
     must_agree: Mapping[str, str | int],
 ) -> MultiWorkerStrategy:
     """The process's one multi-worker strategy, after the workers have found each other.
@@ -87,23 +93,24 @@ def _multi_worker(
     TensorFlow joins a cluster once in a process. Asked for again, as when the cell of a notebook
     runs a second time, the same strategy is returned.
     """
-    asked = (cluster, local, reducer.name)
+    asked = (cluster, local, reducer.name, compression)
     if _joined:
         if _joined[0][0] == asked:
             return _joined[0][1]
         raise StrategyError(
             "this process is part of a group of workers already, with other devices, another "
-            "cluster or another cross_device_ops, and TensorFlow joins only once.",
+            "cluster, cross_device_ops or compression, and TensorFlow joins only once.",
             hint="Start a new process; in a notebook, restart the kernel.",
         )
     facts: dict[str, str | int] = {
         **version_facts(),
         "replicas of each worker": len(local),
         "cross_device_ops": reducer.name,
+        "compression": compression,
         **must_agree,
     }
     meet(cluster, facts, start_timeout(os.environ))
-    _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster)))
+    _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster, compression)))
     return _joined[0][1]
 
 

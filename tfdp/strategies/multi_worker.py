@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.compression import NONE, compress
 from tfdp.errors import ClusterError
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
@@ -24,9 +25,11 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         reducer: Reducer,
         topology: Topology,
         cluster: ClusterInfo,
+        compression: str,
     ) -> None:
         self._tfdp_local_devices = tuple(devices)
         self.tfdp_worker_reduction = reducer.worker_reduction(topology)
+        self.tfdp_gradient_reduction = compress(self.tfdp_worker_reduction, compression)
         _check_rank(self.tfdp_worker_reduction, cluster)
         options = tf.distribute.experimental.CommunicationOptions(
             implementation=reducer.implementation(topology)
@@ -76,9 +79,10 @@ class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrate
         reducer: Reducer,
         topology: Topology,
         cluster: ClusterInfo,
+        compression: str = NONE,
     ) -> None:
         self.tfdp_reducer = reducer
-        extended = _Extended(self, devices, reducer, topology, cluster)
+        extended = _Extended(self, devices, reducer, topology, cluster, compression)
         tfp.Strategy.__init__(self, extended)
         self._agree_on_seed()
 

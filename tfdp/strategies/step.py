@@ -106,6 +106,16 @@ class ReplicaStep:
         context = tf.distribute.get_replica_context()
         return list(context.all_reduce(tf.distribute.ReduceOp.SUM, list(values)))
 
+    def sum_gradients(self, gradients: Sequence[Any]) -> list[Any]:
+        """Like `sum`; between workers the values may be rounded, where `compression` asks for it.
+
+        For gradients alone: rows, divisors and states of metrics have to arrive as they are.
+        """
+        extended = self.strategy.extended
+        if not gradients or extended.tfdp_worker_reduction is None:
+            return self.sum(gradients)
+        return list(extended.tfdp_sum_over_workers(list(gradients), gradients=True))
+
     def sum_packed(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Sums small dense tensors over all replicas with one reduction for each dtype."""
         results: list[tf.Tensor | None] = [None] * len(tensors)

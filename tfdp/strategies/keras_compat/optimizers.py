@@ -58,7 +58,7 @@ def backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> 
         _accumulate(self, step, prepare(step, grads), trainable_variables)
     else:
         if not step.gradients_reduced:
-            grads = step.sum(prepare(step, grads))
+            grads = step.sum_gradients(prepare(step, grads))
         _stock_apply_gradients(self, grads, trainable_variables)
 
 
@@ -84,7 +84,7 @@ def scaled_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None
         ready = prepare(step, present)
         accumulates = bool(self.inner_optimizer.gradient_accumulation_steps)
         if not accumulates:
-            ready = step.sum(ready)
+            ready = step.sum_gradients(ready)
         finite = self.check_finite(ready)
         if accumulates:
             finite = step.sum([tf.cast(tf.logical_not(finite), tf.float32)])[0] < 0.5
@@ -188,10 +188,10 @@ def _sum_when(step: ReplicaStep, condition: tf.Tensor, tensors: list[Any]) -> li
     so in a branch, so they meet outside and branch there.
     """
     if tf.executing_eagerly():
-        return step.sum(tensors) if bool(condition) else tensors
+        return step.sum_gradients(tensors) if bool(condition) else tensors
     extended = step.strategy.extended
     if extended.tfdp_worker_reduction is not None:
-        return list(extended.tfdp_sum_over_workers(tensors, condition))
+        return list(extended.tfdp_sum_over_workers(tensors, condition, gradients=True))
     if not (extended.tfdp_reduces_across_replicas and tfp.replicas_can_meet()):
         return list(
             tf.cond(condition, lambda: step.sum(tensors), lambda: [tf.identity(t) for t in tensors])
