@@ -50,8 +50,16 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
     from keras.src.random.seed_generator import SeedGenerator
     from keras.src.trainers.trainer import Trainer
+    from tensorflow.python.data.ops import multi_device_iterator_ops
 
-    from tfdp.strategies.keras_compat import callbacks, layers, losses, optimizers, trainer
+    from tfdp.strategies.keras_compat import (
+        callbacks,
+        iterators,
+        layers,
+        losses,
+        optimizers,
+        trainer,
+    )
 
     return [
         (loss_module.Loss, "__call__", losses.call),
@@ -74,6 +82,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
         (Trainer, "get_metrics_result", trainer.get_metrics_result),
+        (multi_device_iterator_ops, "_create_device_dataset", iterators.create_device_dataset),
         (ModelCheckpoint, "set_model", callbacks.set_checkpoint_model),
         (CSVLogger, "set_model", callbacks.set_csv_model),
         (TensorBoard, "set_model", callbacks.set_tensorboard_model),
