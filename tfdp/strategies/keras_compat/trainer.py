@@ -38,6 +38,8 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
 
     @tf.autograph.experimental.do_not_convert
     def replica_step(data: Any) -> Any:
+        for metric in self.metrics:
+            _show_whole_batch(metric)
         return _logs_of_whole_batch(step_function(data))
 
     @tf.autograph.experimental.do_not_convert
@@ -248,6 +250,28 @@ def _sum_states(step: ReplicaStep, variables: Iterable[Any]) -> list[tuple[Any, 
     summed = [v for v in variables if v.aggregation == "sum"]
     values = step.sum_packed([tf.convert_to_tensor(v.value) for v in summed])
     return list(zip(summed, values, strict=True))
+
+
+def _show_whole_batch(metric: Any) -> None:
+    """Lets a `train_step` of one's own ask a metric for the value of the whole batch.
+
+    Inside a step a metric has seen the rows of one replica. Keras' own steps ask through
+    `get_metrics_result`; those of its guides ask each metric.
+    """
+    if "result" in vars(metric):
+        return
+    stock_result = metric.result
+
+    def result(*args: Any, **kwargs: Any) -> Any:
+        step = current_step()
+        if step is None or backend.in_stateless_scope():
+            return stock_result(*args, **kwargs)
+        states = _sum_states(step, metric.variables)
+        with backend.StatelessScope(state_mapping=states):
+            value = stock_result(*args, **kwargs)
+        return tree.map_structure(_mark, value)
+
+    object.__setattr__(metric, "result", result)
 
 
 def _mark(result: Any) -> Any:
