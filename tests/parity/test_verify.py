@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,23 @@ DEADLINE_SECONDS = 300.0
 MODULE = user_models.__name__
 
 
-@functools.cache
-def report(model: str, *, exact: bool = True) -> Report:
+MODELS = (
+    ("plain", True),
+    ("plain", False),
+    ("batch_norm_synchronized", True),
+    ("batch_norm", True),
+    ("dropout", True),
+    ("noise_without_switch", True),
+    ("depends_on_the_replica", True),
+    ("depends_on_the_replica_with_dropout", True),
+    ("statistic_of_a_part", True),
+)
+"""Function of `user_models`, and whether in float64."""
+
+GetReport = Callable[..., Report]
+
+
+def verified(model: str, exact: bool) -> Report:
     """Two epochs in batches of 6, the last of 1."""
     return tfdp.verify(
         f"{MODULE}:{model}",
@@ -43,12 +60,21 @@ def report(model: str, *, exact: bool = True) -> Report:
     )
 
 
+@pytest.fixture(scope="module")
+def report() -> Iterator[GetReport]:
+    """Reports on all the models, two of them made at a time."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        made = {key: pool.submit(verified, *key) for key in MODELS}
+        yield lambda model, exact=True: made[model, exact].result()
+        pool.shutdown(cancel_futures=True)
+
+
 def statuses(found: Report) -> dict[str, str]:
     return {verdict.feature: verdict.status for verdict in found.verdicts}
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_plain_model_is_equal(exact: bool) -> None:
+def test_a_plain_model_is_equal(exact: bool, report: GetReport) -> None:
     found = report("plain", exact=exact)
     assert found.passed
     assert found.first_difference is None
@@ -65,13 +91,13 @@ def test_a_plain_model_is_equal(exact: bool) -> None:
     found.raise_if_different()
 
 
-def test_statistics_are_compared() -> None:
+def test_statistics_are_compared(report: GetReport) -> None:
     found = report("batch_norm_synchronized")
     assert found.verdict("statistics", REPLICAS).status == "equal"
     assert found.passed
 
 
-def test_batch_norm_differs_by_definition_and_all_else_is_equal() -> None:
+def test_batch_norm_differs_by_definition_and_all_else_is_equal(report: GetReport) -> None:
     found = report("batch_norm")
     assert found.passed
     verdict = found.verdict("weights", REPLICAS)
@@ -81,7 +107,7 @@ def test_batch_norm_differs_by_definition_and_all_else_is_equal() -> None:
     assert verdict.difference > 1e-3
 
 
-def test_dropout_differs_by_definition_and_draws_reproducible_streams() -> None:
+def test_dropout_differs_by_definition_and_draws_reproducible_streams(report: GetReport) -> None:
     found = report("dropout")
     assert found.passed
     assert found.verdict("losses", REPLICAS).status == "differs by definition"
@@ -91,13 +117,13 @@ def test_dropout_differs_by_definition_and_draws_reproducible_streams() -> None:
     assert streams.reason == "each replica draws its own, and the same in a second run"
 
 
-def test_noise_that_cannot_be_switched_off_is_said_to_be_unchecked() -> None:
+def test_noise_that_cannot_be_switched_off_is_said_to_be_unchecked(report: GetReport) -> None:
     verdict = report("noise_without_switch").verdict("weights", REPLICAS)
     assert verdict.status == "differs by definition"
     assert "own_noise cannot be switched off" in verdict.reason
 
 
-def test_a_model_that_depends_on_the_replica_differs() -> None:
+def test_a_model_that_depends_on_the_replica_differs(report: GetReport) -> None:
     found = report("depends_on_the_replica")
     assert not found.passed
     first = found.first_difference
@@ -113,13 +139,13 @@ def test_a_model_that_depends_on_the_replica_differs() -> None:
     assert json.loads(found.to_json())["passed"] is False
 
 
-def test_a_fault_is_not_excused_by_a_random_layer() -> None:
+def test_a_fault_is_not_excused_by_a_random_layer(report: GetReport) -> None:
     found = report("depends_on_the_replica_with_dropout")
     assert found.verdict("weights", REPLICAS).status == "differs"
     assert "also with" in found.verdict("weights", REPLICAS).reason
 
 
-def test_a_statistic_of_a_part_of_the_batch_differs_alone() -> None:
+def test_a_statistic_of_a_part_of_the_batch_differs_alone(report: GetReport) -> None:
     found = report("statistic_of_a_part")
     statistics = found.verdict("statistics", REPLICAS)
     assert statistics.status == "differs"
@@ -204,7 +230,7 @@ def test_what_a_child_cannot_do_is_an_error_here(
     model: str, error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
-        report(model)
+        verified(model, exact=True)
 
 
 def test_a_child_that_never_ends_is_stopped() -> None:

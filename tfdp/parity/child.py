@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tfdp.errors import UnsupportedError
-from tfdp.parity.children import reporting_errors
+from tfdp.parity.children import end_with_parent, reporting_errors
 
 JOB_FILE = "job.json"
 DATA_FILE = "data.npz"
@@ -124,4 +124,5 @@ def _assert_plain_keras() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(Path(sys.argv[1]))

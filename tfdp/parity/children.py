@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -84,6 +86,18 @@ def run_child(
         raise _read_error(folder / ERROR_FILE)
     if code != 0:
         raise ChildFailed(f"{what}: the process ended with exit code {code}.", _log_tail(folder))
+
+
+def end_with_parent() -> None:
+    """In a child: ends the process when the parent is gone, however it ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -10,9 +10,10 @@ FLOOR = 1e-3
 """Values are compared relative to their size, but not to less than this: what is exactly zero in
 theory (the gradient of a bias before a normalisation, say) is rounding in practice."""
 
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 2e-2, "float16": 3e-3}
-"""Allowed difference relative to the size of a value: some hundred units of rounding, for N sums
-over parts of a batch are rounded in another order than one sum over all of it."""
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 2e-2, "float16": 5e-3}
+"""Allowed difference relative to the size of a value. N sums over parts of a batch are rounded in
+another order than one sum over all of it: some hundred units of rounding in float32, some thousand
+in float64, and five to ten where a sum has few terms that are rounded in 16 bits."""
 
 
 @dataclass(frozen=True)

@@ -30,23 +30,17 @@ def reasons(model: keras.Model) -> list[str]:
     return found
 
 
-def make_comparable(model: keras.Model) -> list[str]:
-    """Synchronises BatchNormalization and switches random layers off, in place.
+def without_switch(model: keras.Model) -> list[str]:
+    """Names of the layers whose random numbers `make_comparable` cannot switch off."""
+    return [layer.name for layer in _layers(model) if _draws(layer) and not _switches(layer)]
 
-    Returns:
-      Names of the layers that go on drawing random numbers: they have no switch.
-    """
+
+def make_comparable(model: keras.Model) -> None:
+    """Synchronises BatchNormalization and switches random layers off, in place."""
     synchronize_batch_norm(model)
-    stubborn = []
     for layer in _layers(model):
-        if not _draws(layer):
-            continue
-        switches = [name for name in _SWITCHES if isinstance(getattr(layer, name, None), float)]
-        for name in switches:
+        for name in _switches(layer) if _draws(layer) else ():
             setattr(layer, name, 0.0)
-        if not switches:
-            stubborn.append(layer.name)
-    return stubborn
 
 
 def precision(model: keras.Model) -> str:
@@ -71,8 +65,12 @@ def _has_local_statistics(layer: Any) -> bool:
 def _draws(layer: Any) -> bool:
     """Whether the layer owns a random stream, and the switch it may have is not at zero."""
     owns = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
-    values = [getattr(layer, name) for name in _SWITCHES if hasattr(layer, name)]
-    return owns and not (values and all(value == 0 for value in values))
+    switches = _switches(layer)
+    return owns and (not switches or any(getattr(layer, name) != 0 for name in switches))
+
+
+def _switches(layer: Any) -> list[str]:
+    return [name for name in _SWITCHES if isinstance(getattr(layer, name, None), (int, float))]
 
 
 def _some(names: list[str], shown: int = 3) -> str:

@@ -1,7 +1,8 @@
 """A child process of ``tfdp features``: ``python -m tfdp.parity.feature_child KIND FOLDER N ...``.
 
 KIND is `one_device` (plain Keras), `stock` (TensorFlow's MirroredStrategy) or `tfdp`. Feature N
-leaves `N.npz`, or `N.json` with the error that it ended with. A feature that takes the process
+leaves `N.npz`, or `N.json` with the error that it ended with; then the process ends, for replicas
+that were left in the middle of a step disturb what comes next. A feature that takes the process
 down leaves nothing.
 """
 
@@ -9,18 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfdp.errors import TfdpError
-from tfdp.parity.children import reporting_errors
+from tfdp.parity.children import end_with_parent, reporting_errors
 
 REPLICAS = 4
 SEED = 7
+SECONDS_FOR_A_FEATURE = 120.0
 
 
 def main(kind: str, folder: Path, numbers: Sequence[int]) -> None:
@@ -34,13 +39,14 @@ def main(kind: str, folder: Path, numbers: Sequence[int]) -> None:
 
         for number in numbers:
             keras.utils.set_random_seed(SEED)
-            try:
-                result: dict[str, Any] = FEATURES[number].program(scope())
-            except Exception as error:
-                fields = {"refused": isinstance(error, TfdpError), "message": _one_line(error)}
-                (folder / f"{number}.json").write_text(json.dumps(fields), encoding="utf-8")
-            else:
-                np.savez(folder / f"{number}.npz", **result)
+            file = folder / f"{number}.json"
+            with _deadline(file):
+                try:
+                    result: dict[str, Any] = FEATURES[number].program(scope())
+                except Exception as error:
+                    _write(file, _one_line(error), refused=isinstance(error, TfdpError))
+                    os._exit(0)
+            np.savez(folder / f"{number}.npz", **result)
 
 
 def _one_device() -> Callable[[], Any]:
@@ -53,8 +59,8 @@ def _stock() -> Callable[[], Any]:
     from tfdp.strategies.devices import local_devices
 
     devices = local_devices([f"CPU:{i}" for i in range(REPLICAS)])
-    # A strategy of its own for each feature: a crash leaves one behind that is of no more use.
-    return lambda: tf.distribute.MirroredStrategy(devices).scope()
+    # One for all: two of them in a process take each other's collective keys.
+    return tf.distribute.MirroredStrategy(devices).scope
 
 
 def _tfdp() -> Callable[[], Any]:
@@ -70,10 +76,39 @@ _SCOPES: dict[str, Callable[[], Callable[[], Any]]] = {
 }
 
 
+@contextlib.contextmanager
+def _deadline(file: Path) -> Iterator[None]:
+    """Ends the process, with a message in the file, if the block takes too long."""
+
+    def stop() -> None:
+        _write(file, f"not finished after {SECONDS_FOR_A_FEATURE:g} seconds", refused=False)
+        os._exit(0)
+
+    timer = threading.Timer(SECONDS_FOR_A_FEATURE, stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _write(file: Path, message: str, *, refused: bool) -> None:
+    text = json.dumps({"refused": refused, "message": message})
+    file.write_text(text, encoding="utf-8")
+
+
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{.*?\}\}|\[Op:.*")
+_FRAMES = ("File ", "Detected at", "Graph execution error", "Exception encountered", "[[", "<")
+
+
 def _one_line(error: BaseException) -> str:
-    text = str(getattr(error, "message", "") or error).strip()
-    return f"{type(error).__name__}: {' '.join(text.split())}"
+    """The exception and the line of its message that says something."""
+    text = _NOISE.sub("", str(getattr(error, "message", "") or error))
+    lines = [line.strip() for line in text.splitlines()]
+    telling = [line for line in lines if line and not line.startswith(_FRAMES)]
+    return f"{type(error).__name__}: {(telling or lines or [''])[0]}"
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(sys.argv[1], Path(sys.argv[2]), [int(number) for number in sys.argv[3:]])

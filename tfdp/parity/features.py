@@ -15,11 +15,10 @@ import numpy as np
 from tfdp.errors import RunError
 from tfdp.parity.children import ChildFailed, run_child
 from tfdp.parity.compare import TOLERANCES, compare
-from tfdp.parity.feature_child import REPLICAS
+from tfdp.parity.feature_child import REPLICAS, SECONDS_FOR_A_FEATURE
 from tfdp.parity.feature_programs import FEATURES, Feature
 
 CHILD_MODULE = "tfdp.parity.feature_child"
-SECONDS_FOR_A_FEATURE = 120.0
 MESSAGE_LENGTH = 60
 
 # Both strategies run on the same logical CPU devices, wherever the table is made.
@@ -71,7 +70,7 @@ def run(output: Path | None, numbers: Sequence[int] | None = None) -> int:
 
 
 def run_features(kind: str, numbers: Sequence[int]) -> dict[int, Outcome]:
-    """What each feature came to, by number; one that ends its process does not end the rest.
+    """What each feature came to, by number; in a new process after each that fails.
 
     Args:
       kind: "one_device", "stock" or "tfdp".
@@ -97,9 +96,8 @@ def run_features(kind: str, numbers: Sequence[int]) -> dict[int, Outcome]:
                 outcome = _read(folder, n)
                 if outcome is not None:
                     found[n] = outcome
-            still = [n for n in missing if n not in found]
-            if still:
-                found[still[0]] = Ended(ended)
+            if not any(n in found for n in missing):
+                found[missing[0]] = Ended(ended)
     return {n: found[n] for n in numbers}
 
 

@@ -62,11 +62,9 @@ def run_one_device(job: Job, *, comparable: bool) -> Outcome:
         plain = _Variants(job, contextlib.nullcontext)
         runs, facts = plain.as_is()
         if facts.reasons and comparable:
-            facts, record = plain.comparable(facts)
-            runs = dataclasses.replace(runs, comparable=record.arrays)
-        if facts.precision != "float64":
-            rounded = plain.rounded(facts.precision, comparable=runs.comparable is not None)
-            runs = dataclasses.replace(runs, rounding=rounded.arrays)
+            runs = dataclasses.replace(runs, comparable=plain.comparable().arrays)
+        rounded = plain.rounded(facts.precision, comparable=runs.comparable is not None)
+        runs = dataclasses.replace(runs, rounding=rounded.arrays)
         draws = _draw(None, job.seed)
         return Outcome(dataclasses.replace(runs, draws=draws), facts, plain.what)
 
@@ -81,8 +79,7 @@ def run_replicas(job: Job, devices: Sequence[str]) -> Outcome:
         runs, facts = replicated.as_is()
         if len(devices) > 1:
             if facts.reasons:
-                facts, record = replicated.comparable(facts)
-                runs = dataclasses.replace(runs, comparable=record.arrays)
+                runs = dataclasses.replace(runs, comparable=replicated.comparable().arrays)
             if facts.names["random streams"]:
                 runs = dataclasses.replace(runs, repeat=replicated.as_is()[0].as_is)
         draws = _draw(strategy, job.seed)
@@ -101,15 +98,19 @@ class _Variants:
         model, feed = self._start()
         record = self._train(model, feed)
         # Only now do all layers exist, if the model was not built before.
-        reasons = tuple(definition.reasons(model))
-        facts = Facts(reasons, (), definition.precision(model), record.names)
+        facts = Facts(
+            tuple(definition.reasons(model)),
+            tuple(definition.without_switch(model)),
+            definition.precision(model),
+            record.names,
+        )
         return Runs(record.arrays), facts
 
-    def comparable(self, facts: Facts) -> tuple[Facts, Record]:
+    def comparable(self) -> Record:
         """The same with everything switched off that differs by definition."""
         model, feed = self._start()
-        stubborn = definition.make_comparable(model)
-        return dataclasses.replace(facts, stubborn=tuple(stubborn)), self._train(model, feed)
+        definition.make_comparable(model)
+        return self._train(model, feed)
 
     def rounded(self, precision: str, *, comparable: bool) -> Record:
         """Every weight off by one unit of rounding, up or down, at the start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -89,11 +90,12 @@ def verdicts(
 def _judge(
     feature: str, one: Runs, many: Runs, replicas: int, facts: Facts, tolerance: float | None
 ) -> Verdict:
-    growth = _growth(feature, one, facts)
+    rounding = one if tolerance is None else dataclasses.replace(one, rounding=None)
     base = TOLERANCES[facts.precision] if tolerance is None else tolerance
+    allowance = _Allowance(feature, rounding, facts, base)
 
     def gap_of(a: Arrays, b: Arrays) -> _Gap:
-        return _gap(feature, a, b, facts, base, growth if tolerance is None else _NO_GROWTH)
+        return _gap(feature, a, b, facts, allowance)
 
     gap = gap_of(one.as_is, many.as_is)
     status: Status = "equal" if gap.where is None else "differs"
@@ -118,7 +120,7 @@ def _judge(
 def _judge_streams(one: Runs, many: Runs, replicas: int, facts: Facts) -> Verdict:
     """The states must count alike, and the draws must be the replicas' own."""
     feature = "random streams"
-    gap = _gap(feature, one.as_is, many.as_is, facts, 0.0, _NO_GROWTH)
+    gap = _gap(feature, one.as_is, many.as_is, facts, _Allowance(feature, Runs({}), facts, 0.0))
     problems = []
     if gap.where is not None:
         problems.append("the state of the stream is not that of one device")
@@ -143,55 +145,62 @@ def _same_bits(a: np.ndarray, b: np.ndarray | None) -> bool:
     return b is not None and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-@dataclass(frozen=True)
-class _Growth:
-    """What one unit of rounding has grown to: after each step, and in the end."""
+class _Allowance:
+    """How much each value of a feature may differ.
 
-    steps: np.ndarray
-    end: float
+    The base, or what one unit of rounding in the initial weights makes of that value. A bias in
+    front of a normalisation has a gradient that is zero but for rounding, say, and Adam divides it
+    by its own size: it may differ much, and the kernel beside it may not. A value that happens to
+    react little gets what half of its feature's values get.
+    """
+
+    def __init__(self, feature: str, one: Runs, facts: Facts, base: float) -> None:
+        self._base = base
+        self._own: dict[str, np.ndarray] = {}
+        if one.rounding is None:
+            return
+        start = one.as_is if one.comparable is None else one.comparable
+        for _, key in _values(feature, start, facts):
+            size = np.nan_to_num(_difference(key, start, one.rounding), posinf=0.0)
+            self._own[key] = np.maximum.accumulate(size) if size.ndim else size
+
+    def of(self, key: str) -> np.ndarray:
+        """Allowed for this value: of each step where it has a trace, else one number."""
+        own = self._own.get(key)
+        if own is None:
+            return np.asarray(self._base)
+        alike = [size for size in self._own.values() if size.shape == own.shape]
+        lower_half = np.sort(np.stack(alike), axis=0)[(len(alike) - 1) // 2]
+        return np.maximum(self._base, ROUNDING_FACTOR * np.maximum(own, lower_half))
 
 
-_NO_GROWTH = _Growth(np.zeros(1), 0.0)
-
-
-def _growth(feature: str, one: Runs, facts: Facts) -> _Growth:
-    if one.rounding is None:
-        return _NO_GROWTH
-    base = one.as_is if one.comparable is None else one.comparable
-    steps, end = np.zeros(1), 0.0
-    for name, key in _values(feature, base, facts):
-        del name
-        size = _difference(key, base, one.rounding)
-        if key.startswith(("trace/", "log/")):
-            steps = np.maximum(steps, np.nan_to_num(size, posinf=0.0))
-        else:
-            end = max(end, float(np.nan_to_num(size, posinf=0.0)))
-    steps = ROUNDING_FACTOR * np.maximum.accumulate(steps)
-    return _Growth(steps, max(ROUNDING_FACTOR * end, float(steps[-1])))
-
-
-def _gap(feature: str, a: Arrays, b: Arrays, facts: Facts, base: float, growth: _Growth) -> _Gap:
+def _gap(feature: str, a: Arrays, b: Arrays, facts: Facts, allowance: _Allowance) -> _Gap:
     """Compares all values of a feature; the earliest step counts, then the largest difference."""
-    largest = 0.0
+    largest = allowed = 0.0
     excess: list[tuple[float, float, str, int | None]] = []
-    allowed_end = max(base, growth.end)
     for name, key in _values(feature, a, facts):
-        size = _difference(key, a, b)
-        if not key.startswith(("trace/", "log/")):
-            largest = max(largest, float(size))
-            if not size <= allowed_end:
-                excess.append((np.inf, -float(size), name, None))
-            continue
-        beyond = np.flatnonzero(~(size <= np.maximum(base, growth.steps)))
-        if len(beyond):
-            first = int(beyond[0])
-            step = int(a["steps"][first]) if first < len(a["steps"]) else None
-            excess.append((first, -float(size[first]), name, step))
-            largest = max(largest, float(np.max(size)))
+        size, limit = _difference(key, a, b), allowance.of(key)
+        beyond = ~(size <= _as_long_as(limit, size))
+        if size.ndim == 0 or beyond.any():
+            largest = max(largest, float(np.max(size, initial=0.0)))
+        allowed = max(allowed, float(np.max(limit)))
+        if size.ndim == 0 and beyond:
+            excess.append((np.inf, -float(size), name, None))
+        elif beyond.any():
+            first = int(np.flatnonzero(beyond)[0])
+            at = int(a["steps"][first]) if first < len(a["steps"]) else first + 1
+            excess.append((first, -float(size[first]), name, at))
     if not excess:
-        return _Gap(largest, allowed_end)
+        return _Gap(largest, allowed)
     _, _, where, step = min(excess, key=lambda found: found[:2])
-    return _Gap(largest, allowed_end, step, where)
+    return _Gap(largest, allowed, step, where)
+
+
+def _as_long_as(limit: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The limits of the steps, the last one going on where a run has more steps."""
+    if limit.ndim == 0 or limit.shape == size.shape:
+        return limit
+    return np.pad(limit[: len(size)], (0, max(0, len(size) - len(limit))), mode="edge")
 
 
 def _values(feature: str, arrays: Arrays, facts: Facts) -> Iterator[tuple[str, str]]:

@@ -55,10 +55,9 @@ def verify(
       seed: of weights and random layers.
       exact: whether to compute in float64, where rounding cannot hide a fault. It changes Keras'
         default type in the children; layers with a type of their own keep it.
-      tolerance: allowed difference relative to the size of a value. None: 1e-12 in float64; 1e-5 in
-        float32, or eight times what one unit of rounding in the initial weights has grown to on one
-        device, where that is more (an optimizer that divides by the size of the gradient makes much
-        of little).
+      tolerance: allowed difference relative to the size of a value. None: 1e-12 in float64 and 1e-5
+        in float32; or more for a value on which one unit of rounding in the initial weights has
+        more effect than that (eight times the effect, which is measured on one device).
       in_process: whether to run everything in this process, one after the other. For functions of a
         notebook; needs a device for each replica here (make `tfdp.strategy("mirrored", devices=4)`
         in the first cell), and sets the random seeds of this process.

@@ -12,6 +12,7 @@ from keras.optimizers import SGD, Adam
 from tests.parity.cases.base import (
     EVERYWHERE,
     IN_TWO_WORKERS,
+    UP_TO_EIGHT,
     Program,
     Result,
     Scope,
@@ -48,7 +49,7 @@ def _with_embedding(make: Callable[[], keras.optimizers.Optimizer]) -> Program:
     return run
 
 
-add("layer_embedding_sgd", _with_embedding(lambda: SGD(0.1)), **EVERYWHERE)
+add("layer_embedding_sgd", _with_embedding(lambda: SGD(0.1)), **(EVERYWHERE | UP_TO_EIGHT))
 add("layer_embedding_adam", _with_embedding(lambda: Adam(0.05)), **IN_TWO_WORKERS)
 add("layer_embedding_clip", _with_embedding(lambda: SGD(0.1, global_clipnorm=0.1)))
 add(
@@ -57,7 +58,7 @@ add(
 )
 
 
-@case(**EVERYWHERE)
+@case(**(EVERYWHERE | UP_TO_EIGHT))
 def layer_batch_norm_synchronized(scope: Scope) -> Result:
     x, y = rows(27)
 

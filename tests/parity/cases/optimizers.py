@@ -11,6 +11,7 @@ from keras.optimizers import SGD, Adam, LossScaleOptimizer, ScheduleFreeAdamW
 from tests.parity.cases.base import (
     EVERYWHERE,
     IN_TWO_WORKERS,
+    UP_TO_EIGHT,
     Result,
     Scope,
     add,
@@ -35,6 +36,9 @@ OPTIMIZERS: dict[str, Callable[[], keras.optimizers.Optimizer]] = {
     "muon": lambda: keras.optimizers.Muon(0.02),
     "nadam": lambda: keras.optimizers.Nadam(0.02),
     "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
+    "multi": lambda: keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(SGD(0.05), {".*kernel": Adam(0.02)})
+    ),
     "momentum": lambda: SGD(0.02, momentum=0.9, nesterov=True),
     "schedule": lambda: SGD(keras.optimizers.schedules.CosineDecay(0.1, 6)),
     "clipnorm": lambda: SGD(0.05, clipnorm=0.3),
@@ -59,7 +63,7 @@ OPTIMIZERS: dict[str, Callable[[], keras.optimizers.Optimizer]] = {
 }
 
 _REACH: dict[str, dict[str, Any]] = {
-    "clipnorm": EVERYWHERE,
+    "clipnorm": EVERYWHERE | UP_TO_EIGHT,
     "accumulation_unfinished": EVERYWHERE,
     "momentum": {"float32": True},
     "ema_overwrite": IN_TWO_WORKERS,

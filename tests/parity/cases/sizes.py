@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tests.parity.cases.base import EVERYWHERE, add, simple
+from tests.parity.cases.base import EVERYWHERE, UP_TO_EIGHT, add, simple
 
 
 def _adam() -> dict[str, Any]:
@@ -22,4 +22,4 @@ _ROWS_AND_BATCH = {
     "one_row": (1, 8),
 }
 for _name, (_rows, _batch) in _ROWS_AND_BATCH.items():
-    add(f"size_{_name}", simple(_rows, _batch, _adam), **EVERYWHERE)
+    add(f"size_{_name}", simple(_rows, _batch, _adam), **(EVERYWHERE | UP_TO_EIGHT))

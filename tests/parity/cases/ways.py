@@ -165,6 +165,10 @@ def run_two_optimizers(scope: Scope) -> Result:
     with scope:
         net = Adversaries()
         net.compile(SGD(0.05, momentum=0.5), SGD(0.1, clipnorm=0.2))
+        # Keras builds an optimizer that is not built for all weights under a strategy, and on one
+        # device for those that it updates first.
+        net.optimizer.build(net.maker.trainable_variables)
+        net.judge_optimizer.build(net.judge.trainable_variables)
     history = net.fit(x, real, batch_size=12, epochs=2, shuffle=False, verbose=0)
     judge = {
         f"judge/{i}": np.array(variable.numpy())
