@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import keras
 import tensorflow as tf
 
-from tfdp.cluster.tf_config import ClusterInfo, read_tf_config
+from tfdp.cluster.detect import detect_cluster
+from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.config.strategy import StrategyConfig
 from tfdp.config.training import TrainingConfig
 from tfdp.strategies.factory import strategy
@@ -32,8 +33,14 @@ def compute_settings(config: TrainingConfig) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def build_strategy(config: StrategyConfig) -> tf.distribute.Strategy:
+def build_strategy(
+    config: StrategyConfig, must_agree: Mapping[str, str] | None = None
+) -> tf.distribute.Strategy:
     """The strategy that a config describes.
+
+    Args:
+      config: the section of the config.
+      must_agree: facts that have to be the same on all workers.
 
     Raises:
       StrategyError: the devices or cross-device ops cannot be had here.
@@ -43,13 +50,18 @@ def build_strategy(config: StrategyConfig) -> tf.distribute.Strategy:
     devices: int | tuple[str, ...] | None = config.devices
     if config.kind != "single":
         devices = config.devices_with(gpus=len(tf.config.list_physical_devices("GPU")))
-    return strategy(config.kind, devices=devices, cross_device_ops=config.cross_device_ops)
+    return strategy(
+        config.kind,
+        devices=devices,
+        cross_device_ops=config.cross_device_ops,
+        must_agree=must_agree,
+    )
 
 
 def cluster_of(config: StrategyConfig, environ: Mapping[str, str]) -> ClusterInfo | None:
     """The cluster that this run trains on, or None for a run of one process.
 
     Raises:
-      ClusterError: TF_CONFIG is malformed.
+      ClusterError: TF_CONFIG, or what a scheduler says, is malformed.
     """
-    return read_tf_config(environ) if config.kind in ("auto", "multi_worker") else None
+    return detect_cluster(environ) if config.kind in ("auto", "multi_worker") else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import logging
 import os
 import tempfile
@@ -14,6 +16,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from tfdp.config import Config
+from tfdp.config.output import OutputConfig
 from tfdp.data.arrays import Arrays
 from tfdp.data.builder import load_data
 from tfdp.errors import RunError
@@ -73,7 +76,7 @@ def train(config: Config, *, resume: bool = False, console: Console | None = Non
     # nobody takes the directory of this run for that of another.
     directory.check(config, resume=resume)
     with compute_settings(config.training):
-        strategy = build_strategy(config.strategy)
+        strategy = build_strategy(config.strategy, {"config": _digest(config)})
         replicas = strategy.num_replicas_in_sync
         check_row_for_each_replica(config.data.global_batch, replicas)
         data = load_data(config.data, Path(config.module_directory or "."))
@@ -108,6 +111,16 @@ def train(config: Config, *, resume: bool = False, console: Console | None = Non
     if chief:
         shown.print(summary_table(result.metrics, _files(config, directory)))
     return result
+
+
+def _digest(config: Config) -> str:
+    """A short name of what is trained: workers with other configs would train something else.
+
+    Where files are written may differ between hosts.
+    """
+    output = dataclasses.replace(config.output, directory=OutputConfig().directory)
+    trained = dataclasses.replace(config, output=output, module_directory=None)
+    return hashlib.sha256(trained.to_yaml().encode()).hexdigest()[:12]
 
 
 def _restore(directory: RunDirectory, model: keras.Model) -> Progress:
