@@ -36,6 +36,22 @@ def names() -> tuple[str, ...]:
     return (AUTO, *_REDUCERS)
 
 
+def get(name: str) -> Reducer:
+    """The reducer of that name.
+
+    Raises:
+        StrategyError: there is none.
+    """
+    reducer = _REDUCERS.get(name)
+    if reducer is None:
+        near = difflib.get_close_matches(str(name), names(), n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise StrategyError(
+            f"cross_device_ops={name!r} is not known.{meant} Known: {', '.join(names())}."
+        )
+    return reducer
+
+
 def resolve(name: str, topology: Topology) -> tuple[Reducer, str]:
     """The reducer of that name, and why it was taken.
 
@@ -44,13 +60,7 @@ def resolve(name: str, topology: Topology) -> tuple[Reducer, str]:
     """
     if name == AUTO:
         return choose(topology)
-    reducer = _REDUCERS.get(name)
-    if reducer is None:
-        near = difflib.get_close_matches(str(name), names(), n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise StrategyError(
-            f"cross_device_ops={name!r} is not known.{meant} Known: {', '.join(names())}."
-        )
+    reducer = get(name)
     reason = reducer.refusal(topology)
     if reason:
         others = [r.name for r in _REDUCERS.values() if r.refusal(topology) is None]

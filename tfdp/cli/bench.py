@@ -1,0 +1,119 @@
+"""``tfdp bench``"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
+from tfdp.cli.common import prepare_runtime
+from tfdp.cli.help_text import paragraph, runtime_help
+
+_MOST = 10_000
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the command to the subparsers of ``tfdp``."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure this machine",
+        description=paragraph("Measure how fast replicas exchange gradients on this machine."),
+    )
+    benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    _add_allreduce(benchmarks)
+
+
+def _add_allreduce(benchmarks: Any) -> None:
+    parser = benchmarks.add_parser(
+        "allreduce",
+        help="time the all-reduce of every reducer that can run here",
+        description=paragraph(
+            "Time the sum of a float32 buffer over all replicas, with every reducer that can run "
+            "here, in turn. algbw = size / time and busbw = algbw * 2 (n - 1) / n for n replicas, "
+            "as nccl-tests defines them; 1 kB is 1024 bytes, 1 GB/s is 10^9 bytes a second. Of "
+            "several workers the slowest counts."
+        ),
+        epilog=runtime_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--workers", metavar="N", type=_count, default=1, help="processes (default 1)"
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="D",
+        type=_count,
+        help="replicas in each: GPUs, or logical CPU devices where there is no GPU "
+        "(default 2 in one process, 1 in several)",
+    )
+    parser.add_argument(
+        "--sizes",
+        metavar="SIZE,...",
+        type=_sizes,
+        default=DEFAULT_SIZES,
+        help="sizes of a replica's buffer, as in 4kB,1MB (default 1 kB to 64 MB, times 4)",
+    )
+    parser.add_argument(
+        "--reducers",
+        metavar="NAME,...",
+        type=_names,
+        help="what to measure, as in ring,mpi,mpi+bf16 (default: all that can run here)",
+    )
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=_count,
+        default=3,
+        help="how often every reducer has its turn (default 3)",
+    )
+    parser.add_argument(
+        "--repetitions",
+        metavar="N",
+        type=_count,
+        default=10,
+        help="of every size in each round (default 10)",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="write everything, each repetition, to FILE"
+    )
+    parser.set_defaults(run=run_allreduce)
+
+
+def run_allreduce(options: argparse.Namespace) -> int:
+    """Measures and prints; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the devices, the reducers, the workers or the file.
+    """
+    prepare_runtime()
+
+    from tfdp.bench.allreduce import AllReduceOptions
+    from tfdp.bench.command import run_allreduce as run
+
+    wanted = AllReduceOptions(
+        workers=options.workers,
+        devices=options.devices or (2 if options.workers == 1 else 1),
+        sizes=options.sizes,
+        reducers=options.reducers,
+        rounds=options.rounds,
+        repetitions=options.repetitions,
+    )
+    return run(wanted, options.json)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
+    return int(text)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({parse_size(part) for part in text.split(",")}))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
