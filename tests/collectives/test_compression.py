@@ -12,7 +12,10 @@ from tests.collectives.mpi_group import run
 from tfdp.collectives import Topology
 from tfdp.collectives.compression import check_compression, compressions
 from tfdp.collectives.registry import resolve
+from tfdp.config.names import COMPRESSIONS
+from tfdp.config.strategy import StrategyConfig
 from tfdp.errors import StrategyError
+from tfdp.training.compute import build_strategy
 
 DEADLINE_SECONDS = 240
 UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11}
@@ -76,6 +79,15 @@ def test_training_comes_near_one_device(ran: tuple[str, list[dict[str, Any]]]) -
 def test_refusals(name: str, reducer: str, topology: Topology, why: str) -> None:
     with pytest.raises(StrategyError, match=why):
         check_compression(name, resolve(reducer, topology)[0], topology)
+
+
+def test_a_config_knows_the_same_names() -> None:
+    assert compressions() == COMPRESSIONS
+
+
+def test_a_config_hands_its_compression_on() -> None:
+    with pytest.raises(StrategyError, match="there is one worker"):
+        build_strategy(StrategyConfig(kind="mirrored", devices=2, compression="fp16"))
 
 
 def test_what_is_not_refused() -> None:

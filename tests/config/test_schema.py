@@ -51,6 +51,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (StrategyConfig, {"kind": "single", "devices": ["CPU:0", "CPU:1"]}, 'devices: strategy kind "'),
     (StrategyConfig, {"kind": "single", "cpu_devices": 2}, 'devices: strategy kind "single" train'),
     (StrategyConfig, {"cross_device_ops": "rings"}, 'cross_device_ops: unknown cross_device_ops "'),
+    (StrategyConfig, {"compression": "bf61"}, 'compression: unknown compression "bf61"'),
     (StrategyConfig, {"sync_batch_norm": 1}, "sync_batch_norm: must be true or false, got 1"),
     (DataConfig, {}, "name: is missing: set either name or function"),
     (DataConfig, DATA | {"function": "a:b"}, 'name: is "fashion_mnist", but function is set too'),

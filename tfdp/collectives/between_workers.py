@@ -30,7 +30,7 @@ class WorkerReduction(abc.ABC):
 
     @abc.abstractmethod
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
-        """Joins the rows of all workers, in the order of the workers.
+        """Joins the rows of all workers, in one order of the workers for all calls and workers.
 
         Args:
             rows: shape (n, ...), where n may differ between the workers.

@@ -16,6 +16,8 @@ CROSS_DEVICE_OPS: Final = (
     "mpi",
 )
 
+COMPRESSIONS: Final = ("none", "fp16", "bf16")
+
 DATA_SETS: Final = ("fashion_mnist",)
 
 MODELS: Final = ("resnet_small",)

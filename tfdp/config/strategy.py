@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfdp.config.checks import at_least, device_list, one_of
-from tfdp.config.names import CROSS_DEVICE_OPS, STRATEGY_KINDS
+from tfdp.config.names import COMPRESSIONS, CROSS_DEVICE_OPS, STRATEGY_KINDS
 from tfdp.config.section import Rule, Section, setting
 
 
@@ -47,6 +47,13 @@ class StrategyConfig(Section):
         f"One of {', '.join(CROSS_DEVICE_OPS)}.",
         one_of(CROSS_DEVICE_OPS, what="cross_device_ops"),
         default="auto",
+    )
+    compression: str = setting(
+        "Round gradients to 16 bits on their way between workers: half the bytes, a bounded "
+        "error. With cross_device_ops two_level or mpi. "
+        f"One of {', '.join(COMPRESSIONS)}.",
+        one_of(COMPRESSIONS, what="compression"),
+        default="none",
     )
     sync_batch_norm: bool = setting(
         "Make every BatchNormalization layer use the statistics of the whole global batch. "

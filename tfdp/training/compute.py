@@ -54,6 +54,7 @@ def build_strategy(
         config.kind,
         devices=devices,
         cross_device_ops=config.cross_device_ops,
+        compression=config.compression,
         must_agree=must_agree,
     )
 
