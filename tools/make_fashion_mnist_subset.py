@@ -1,4 +1,4 @@
-"""Rebuilds tfdp/data/assets/fashion_mnist_14k.npz from the original Fashion-MNIST files.
+"""Rebuilds tfdp/data/assets/fashion_mnist_20k.npz from the original Fashion-MNIST files.
 
     python tools/make_fashion_mnist_subset.py DIRECTORY OUTPUT.npz
 
@@ -24,7 +24,7 @@ from tfdp.errors import TfdpError
 
 SEED = 20170825  # the day the data set was published
 CLASSES = 10
-PER_CLASS = {"train": 1200, "t10k": 200}
+PER_CLASS = {"train": 1800, "t10k": 200}
 NAMES = {"train": "train", "t10k": "test"}
 
 

@@ -44,18 +44,18 @@ def test_the_originals_give_the_bundled_file(repository: Path, tmp_path: Path) -
 def test_rows_are_original_balanced_and_the_same_every_time(
     repository: Path, tmp_path: Path
 ) -> None:
-    x, y, _, _ = write_originals(tmp_path, train=13_000, test=2_100)
+    x, y, _, _ = write_originals(tmp_path, train=19_000, test=2_100)
     outputs = [tmp_path / "a.npz", tmp_path / "b.npz"]
     for output in outputs:
         done = run(repository, tmp_path, output)
         assert done.returncode == 0, done.stderr
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     with np.load(outputs[0], allow_pickle=False) as subset:
-        assert np.bincount(subset["y_train"]).tolist() == [1200] * 10
+        assert np.bincount(subset["y_train"]).tolist() == [1800] * 10
         label_of = {image.tobytes(): label for image, label in zip(x, y, strict=True)}
         found = zip(subset["x_train"], subset["y_train"], strict=True)
         assert all(label_of[image.tobytes()] == label for image, label in found)
-        assert len({image.tobytes() for image in subset["x_train"]}) == 12_000
+        assert len({image.tobytes() for image in subset["x_train"]}) == 18_000
 
 
 @pytest.mark.multi_process

@@ -1,6 +1,6 @@
 """The real images that ship with tfdp: a subset of Fashion-MNIST.
 
-12,000 training and 2,000 test images of clothes, 28x28 grey levels, ten balanced classes. Their
+18,000 training and 2,000 test images of clothes, 28x28 grey levels, ten balanced classes. Their
 origin, licence and checksums are in ``tfdp/data/assets/README.md``.
 """
 
@@ -20,8 +20,8 @@ CLASS_NAMES = (
     "sandal", "shirt", "sneaker", "bag", "ankle boot",
 )  # fmt: skip
 
-SUBSET = Path(__file__).parent / "assets" / "fashion_mnist_14k.npz"
-SUBSET_SHA256 = "2b06e561d7a08b394e4578badb3ae932b49b4f2deba12b1871b7a6f3423e0aca"
+SUBSET = Path(__file__).parent / "assets" / "fashion_mnist_20k.npz"
+SUBSET_SHA256 = "6a2d3a13acb26d8e565761b8e5832e299d6231e7c52484a4eba0cbe180453fec"
 
 ImagesAndLabels = tuple[np.ndarray, np.ndarray]
 
