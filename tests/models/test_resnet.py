@@ -38,6 +38,11 @@ def test_number_of_parameters(
     assert model.output_shape == (None, classes)
 
 
+def test_the_stem_may_halve_it_too() -> None:
+    model = resnet_small((28, 28, 1), 10, stem_strides=2, blocks=(1,))
+    assert model.get_layer("stage1_block1_add").output.shape[1:] == (14, 14, 16)
+
+
 def test_every_stage_after_the_first_halves_the_resolution() -> None:
     model = resnet_small((28, 28, 1), 10, blocks=(1, 2, 1))
     shapes = [model.get_layer(f"stage{stage}_block1_add").output.shape[1:] for stage in (1, 2, 3)]
