@@ -28,7 +28,7 @@ class Clock:
 
 def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
     text = io.StringIO()
-    return Console(file=text, force_terminal=terminal, width=120), text
+    return Console(file=text, force_terminal=terminal, width=80), text
 
 
 def test_chooses_by_terminal() -> None:
@@ -73,7 +73,7 @@ def test_the_live_line_has_everything() -> None:
     with LiveDisplay(shown) as display:
         display.step(REPORT)
         display.epoch(REPORT)
-    for part in ("epoch 3/5", "step 7/10", "loss 0.5000", "100 images/s", "2 replicas", "0:04"):
+    for part in ("epoch 3/5", " 7/10 ", "loss 0.5000", "100 images/s", "2 replicas", "0:04"):
         assert part in text.getvalue()
 
 
@@ -81,7 +81,7 @@ def test_the_live_display_ends_after_an_error() -> None:
     shown, text = console(terminal=True)
     with pytest.raises(ValueError, match="why"), LiveDisplay(shown):
         raise ValueError("why")
-    assert text.getvalue().rstrip().endswith("\x1b[?25h") or "\x1b[?25h" in text.getvalue()
+    assert "\x1b[?25h" in text.getvalue()  # the cursor is shown again
 
 
 def test_the_summary_names_metrics_and_files() -> None:

@@ -51,13 +51,9 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(config.to_yaml(), end="")
         return 0
-    cluster = prepare_runtime()
+    prepare_runtime()
 
     from tfdp.training import train
 
-    result = train(config, resume=options.resume)
-    if cluster is None or cluster.is_chief:
-        for name, value in result.metrics.items():
-            print(f"{name}: {value:.6g}")
-        print(f"run directory: {result.run_directory}")
+    train(config, resume=options.resume)
     return 0

@@ -73,8 +73,7 @@ class PlainDisplay:
 
     def _print(self, report: Report, steps: str) -> None:
         self._last = self._clock()
-        line = f"epoch {report.epoch}/{report.epochs}, {steps}: {describe(report)}"
-        self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+        _print_line(self._console, f"epoch {report.epoch}/{report.epochs}, {steps}", report)
 
 
 class LiveDisplay:
@@ -84,8 +83,8 @@ class LiveDisplay:
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[text]}", markup=False),
+            BarColumn(bar_width=12),
+            TextColumn("{task.fields[text]}", markup=False),  # with the rest, within 80 columns
             console=console,
             transient=True,
         )
@@ -110,14 +109,12 @@ class LiveDisplay:
             description=f"epoch {report.epoch}/{report.epochs}",
             total=report.steps,
             completed=report.step,
-            text=f"step {_out_of(report.step, report.steps)}  {describe(report)}",
+            text=f"{_out_of(report.step, report.steps)} {describe(report, metrics=False)}",
         )
 
     def epoch(self, report: Report) -> None:
         """Leaves a line above the bar."""
-        self._progress.console.print(
-            f"epoch {report.epoch}/{report.epochs}: {describe(report)}", markup=False
-        )
+        _print_line(self._progress.console, f"epoch {report.epoch}/{report.epochs}", report)
 
 
 def choose_display(console: Console) -> PlainDisplay | LiveDisplay:
@@ -125,16 +122,21 @@ def choose_display(console: Console) -> PlainDisplay | LiveDisplay:
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
-def describe(report: Report) -> str:
+def describe(report: Report, *, metrics: bool = True) -> str:
     """For example ``loss 0.3125, accuracy 0.8906, 1,234 images/s, 2 replicas, 0:41 left``."""
     parts = [f"loss {report.loss:.4f}"]
-    parts += [f"{name} {value:.4f}" for name, value in report.metrics.items()]
+    if metrics:
+        parts += [f"{name} {value:.4f}" for name, value in report.metrics.items()]
     if report.images_per_second is not None:
         parts.append(f"{report.images_per_second:,.0f} images/s")
     parts.append(f"{report.replicas} replica{'' if report.replicas == 1 else 's'}")
     if report.seconds_left is not None:
         parts.append(f"{_duration(report.seconds_left)} left")
     return ", ".join(parts)
+
+
+def _print_line(console: Console, head: str, report: Report) -> None:
+    console.print(f"{head}: {describe(report)}", soft_wrap=True, markup=False, highlight=False)
 
 
 def summary_table(metrics: Mapping[str, float], files: Mapping[str, Path]) -> Table:
