@@ -32,7 +32,7 @@ class TfdpError(Exception):
     """
 
     exit_code: ClassVar[int] = 70
-    """Exit code of the command line (70 is sysexits' "internal error": subclasses set their own)."""
+    """Exit code of the command line (70: sysexits' "internal error"; subclasses set their own)."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
