@@ -46,9 +46,10 @@ def test_a_value_that_one_side_lacks_differs() -> None:
 
 
 def test_words_for_what_cannot_be_measured() -> None:
-    one = {"shape": np.zeros((2, 3)), "finite": np.zeros(1)}
-    two = {"shape": np.zeros(6), "finite": np.array([np.nan])}
+    one = {"shape": np.zeros((2, 3)), "finite": np.zeros(1), "count": np.array(0)}
+    two = {"shape": np.zeros(6), "finite": np.array([np.nan]), "count": np.array(3)}
     assert [d.what for d in compare(one, two, 1.0)] == [
         "has the shape (6,), not (2, 3)",
         "is finite on one side only",
+        "is 3, not 0",
     ]

@@ -84,6 +84,8 @@ def describe(expected: np.ndarray, actual: np.ndarray, size: float) -> str:
     """A difference in words."""
     if expected.shape != actual.shape:
         return f"has the shape {actual.shape}, not {expected.shape}"
+    if expected.ndim == 0 and expected.dtype.kind in "iu":
+        return f"is {actual}, not {expected}"
     if not np.isfinite(size):
         return "is finite on one side only"
     return f"differs by {size:.1e} of its size"

@@ -105,7 +105,11 @@ def _one_line(error: BaseException) -> str:
     """The exception and the line of its message that says something."""
     text = _NOISE.sub("", str(getattr(error, "message", "") or error))
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(_FRAMES)]
+    telling = [
+        line
+        for line in lines
+        if line and not line.startswith(_FRAMES) and "root error(s) found" not in line
+    ]
     return f"{type(error).__name__}: {(telling or lines or [''])[0]}"
 
 

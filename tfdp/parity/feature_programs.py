@@ -137,7 +137,7 @@ def _streams(scope: contextlib.AbstractContextManager[Any]) -> dict[str, np.ndar
 
     drawn = [np.asarray(part) for part in strategy.experimental_local_results(draw())]
     alike = len(drawn) - len({part.tobytes() for part in drawn})
-    return {"number of replicas that draw what another draws": np.asarray(alike)}
+    return {"the number of replicas that draw what another draws": np.asarray(alike)}
 
 
 def _of_pairs(y_true: Any, y_pred: Any) -> Any:
