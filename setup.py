@@ -69,7 +69,6 @@ setup(
     },
     entry_points={"console_scripts": ["tfdp = tfdp.cli.main:main"]},
     classifiers=[
-        "License :: OSI Approved :: MIT License",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
