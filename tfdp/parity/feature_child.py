@@ -110,7 +110,8 @@ def _one_line(error: BaseException) -> str:
         for line in lines
         if line and not line.startswith(_FRAMES) and "root error(s) found" not in line
     ]
-    return f"{type(error).__name__}: {(telling or lines or [''])[0]}"
+    line = (telling or lines or [""])[0]
+    return line if isinstance(error, TfdpError) else f"{type(error).__name__}: {line}"
 
 
 if __name__ == "__main__":
