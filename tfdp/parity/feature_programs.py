@@ -219,7 +219,7 @@ FEATURES = (
             lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.05)),
         ),
     ),
-    Feature("Losses", '`reduction="sum"`', _fit(_sgd(), _mse("sum"), batch=7)),
+    Feature("Losses", '`reduction="sum"`', _fit(_sgd(), _mse("sum"))),
     Feature(
         "Losses",
         '`reduction="mean_with_sample_weight"`',
