@@ -104,3 +104,10 @@ def test_a_users_own_distributed_dataset_of_unequal_parts_trains_exactly() -> No
     net.fit(strategy.distribute_datasets_from_function(per_replica), epochs=1, verbose=0)
     # `fit` casts the loss to floatx, and with it the replicas' shares: float32's eps is 1.2e-7.
     np.testing.assert_allclose(linear.weights(net), one_device(7), rtol=1.2e-7)
+
+
+def test_counters_can_be_read_as_numbers() -> None:
+    net = linear.model(tfdp.strategy("mirrored", devices=2), lambda: keras.optimizers.SGD(0.125))
+    net.fit(linear.X, linear.Y, batch_size=3, verbose=0)
+    assert int(net.optimizer.iterations) == 3
+    assert float(net.optimizer.learning_rate) == 0.125

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tfdp
 from tests.strategies import linear
 from tfdp.errors import DataError, UnsupportedError
+from tfdp.strategies.keras_compat import optimizers
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +76,48 @@ def test_an_optimizer_made_outside_the_scope(strategy: Any) -> None:
     net.compile("sgd", "mse")
     with pytest.raises(UnsupportedError, match=r"inside `with strategy\.scope"):
         net.fit(linear.X, linear.Y, verbose=0)
+
+
+def test_a_model_built_outside_the_scope_and_compiled_inside(strategy: Any) -> None:
+    net = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with strategy.scope():
+        net.compile(keras.optimizers.SGD(0.1), "mse")
+    with pytest.raises(UnsupportedError, match="built outside the strategy's scope"):
+        net.fit(linear.X, linear.Y, verbose=0)
+
+
+def test_components_with_different_numbers_of_rows(strategy: Any) -> None:
+    net = linear.model(strategy, lambda: keras.optimizers.SGD(0.1))
+    data = tf.data.Dataset.from_tensors((linear.X, linear.Y[:6]))
+    with pytest.raises(DataError, match="7, 6 rows"):
+        net.fit(data, verbose=0)
+
+
+def test_an_own_loss_without_a_loss_object_is_explained_once(
+    strategy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    optimizers._say_how_own_losses_count.cache_clear()
+
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+        def train_step(self, data: Any) -> Any:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = keras.ops.mean(keras.ops.square(self(x) - y))
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply(gradients, self.trainable_variables)
+            return {"loss": loss}
+
+    with strategy.scope():
+        net = Own()
+        net.compile("sgd", "mse")
+    with caplog.at_level("WARNING", logger="tfdp"):
+        net.fit(linear.X, linear.Y, epochs=2, verbose=0)
+    said = [record.message for record in caplog.records if "mean over the rows" in record.message]
+    assert len(said) == 1

@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdp.errors import DataError
+
 
 def piece_bounds(
     rows: tf.Tensor, piece: tf.Tensor | int, pieces: int
@@ -59,6 +61,22 @@ def static_rows(batch: Any) -> int | None:
         if shape.rank > 0:
             return None if shape[0] is None else int(shape[0])
     return None
+
+
+def check_same_rows(spec: Any) -> None:
+    """Refuses batches whose components are known to have different numbers of rows.
+
+    Raises:
+        DataError: says which numbers.
+    """
+    shapes = [tf.TensorShape(getattr(leaf, "shape", None)) for leaf in tf.nest.flatten(spec)]
+    rows = [int(shape[0]) for shape in shapes if shape.rank and shape[0] is not None]
+    if len(set(rows)) > 1:
+        raise DataError(
+            f"the components of a batch have {', '.join(map(str, rows))} rows, and each row has to "
+            "be one example in all of them.",
+            hint="Batch inputs, targets and weights alike: dataset.batch(global_batch_size).",
+        )
 
 
 def take_rows(batch: Any, offset: tf.Tensor, size: tf.Tensor) -> Any:

@@ -13,7 +13,7 @@ from tfdp.collectives import Reducer, hierarchy
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.data.digest import remember_first_batch
-from tfdp.data.split import count_rows, shard_batches, split_rows, static_rows
+from tfdp.data.split import check_same_rows, count_rows, shard_batches, split_rows, static_rows
 from tfdp.errors import DataError, UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.keras_compat import variables
@@ -121,6 +121,7 @@ class ExactStrategy:
         if own:
             worker, workers = 0, 1
         spec = dataset.element_spec
+        check_same_rows(spec)
         digests: list[int] = []
         if workers > 1:
             dataset = remember_first_batch(dataset, digests)

@@ -55,6 +55,7 @@ class ReplicaStep:
         self.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         self.losses: dict[int, list[Any]] = {}
         self.loss_weighted = False
+        self.losses_computed = False
         self.gradients_reduced = False
         self.in_optimizer = False
         self._rows = rows

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers
 from keras.optimizers import SGD, Adam
 
@@ -140,3 +141,20 @@ def layer_attention(scope: Scope) -> Result:
 
     net = compiled(scope, model, sgd())
     return trained(net, {"x": x, "y": y, "batch_size": 8}, predict=x)
+
+
+@case()
+def layer_sparse_input(scope: Scope) -> Result:
+    """TensorFlow merges this gradient's rows on one device; so the replicas' must be merged."""
+    x, y = rows(29)
+    x = np.where(np.abs(x) > 0.7, x, 0.0)
+
+    def model() -> keras.Model:
+        inputs = keras.Input((6,), sparse=True)
+        return keras.Model(inputs, layers.Dense(1)(inputs))
+
+    def sparse(values: tf.Tensor, targets: tf.Tensor) -> tuple[tf.SparseTensor, tf.Tensor]:
+        return tf.sparse.from_dense(values), targets
+
+    net = compiled(scope, model, lambda: {"optimizer": Adam(0.05), "loss": "mse"})
+    return trained(net, {"x": tf.data.Dataset.from_tensor_slices((x, y)).batch(12).map(sparse)})

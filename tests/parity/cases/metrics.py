@@ -84,3 +84,23 @@ add(
         },
     ),
 )
+
+
+def rmse_of_batch(y_true: Any, y_pred: Any) -> Any:
+    """One number for a batch: no mean of the parts gives it."""
+    return keras.ops.sqrt(keras.ops.mean(keras.ops.square(y_pred - y_true)))
+
+
+add(
+    "metrics_of_one_number",
+    simple(
+        29,
+        12,
+        lambda: {
+            "optimizer": keras.optimizers.SGD(0.05),
+            "loss": "mse",
+            "metrics": [rmse_of_batch],
+        },
+    ),
+    **IN_TWO_WORKERS,
+)

@@ -177,6 +177,43 @@ def run_two_optimizers(scope: Scope) -> Result:
     return {**state(net), **judge, "judge_loss": np.asarray(history.history["judge_loss"])}
 
 
+class OwnMetrics(keras.Model):
+    """Feeds single numbers to metrics, and returns a value for each row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = mlp()
+        self.mean = keras.metrics.Mean(name="mean")
+        self.sum = keras.metrics.Sum(name="sum")
+
+    def call(self, x: Any) -> Any:
+        return self.net(x)
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            each = keras.ops.mean(keras.ops.square(self(x, training=True) - y), axis=-1)
+            loss = keras.ops.mean(each)
+        grads = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(grads, self.trainable_variables, strict=True))
+        self.mean.update_state(loss)
+        self.sum.update_state(loss)
+        return {"mean": self.mean.result(), "sum": self.sum.result(), "each": each}
+
+
+@case(counts=(2, 3))
+def run_own_metrics(scope: Scope) -> Result:
+    x, y = rows(29)
+    net = compiled(scope, OwnMetrics, sgd())
+    seen: list[Any] = []
+    watch = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(np.array(logs["each"]))
+    )
+    net.fit(x, y, batch_size=12, verbose=0, shuffle=False, callbacks=[watch])
+    totals = {name: np.array(getattr(net, name).result()) for name in ("mean", "sum")}
+    return {**state(net), **totals, "each": np.concatenate(seen)}
+
+
 @case(**IN_TWO_WORKERS)
 def run_callbacks_decide(scope: Scope) -> Result:
     """EarlyStopping and ReduceLROnPlateau act on the loss, so they must see the same one."""

@@ -46,6 +46,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.callbacks.tensorboard import TensorBoard
     from keras.src.layers.layer import Layer
     from keras.src.losses import loss as loss_module
+    from keras.src.metrics.reduction_metrics import Mean, MeanMetricWrapper, Sum
     from keras.src.optimizers.base_optimizer import BaseOptimizer
     from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
     from keras.src.random.seed_generator import SeedGenerator
@@ -57,6 +58,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
         iterators,
         layers,
         losses,
+        metrics,
         optimizers,
         trainer,
     )
@@ -82,6 +84,14 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
         (Trainer, "get_metrics_result", trainer.get_metrics_result),
+        (
+            tf_trainer.TensorFlowTrainer,
+            "_aggregate_additional_loss",
+            losses.aggregate_additional_loss,
+        ),
+        (Mean, "update_state", metrics.update_mean),
+        (Sum, "update_state", metrics.update_sum),
+        (MeanMetricWrapper, "update_state", metrics.update_wrapper),
         (multi_device_iterator_ops, "_create_device_dataset", iterators.create_device_dataset),
         (ModelCheckpoint, "set_model", callbacks.set_checkpoint_model),
         (CSVLogger, "set_model", callbacks.set_csv_model),

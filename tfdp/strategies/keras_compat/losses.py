@@ -12,13 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 from keras.src import backend, ops, tree
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.losses import loss as keras_loss
 
+from tfdp.strategies.keras_compat.gathering import Place
+from tfdp.strategies.keras_compat.metrics import mark
 from tfdp.strategies.step import ReplicaStep, current_step
 
 _MEANS = ("sum_over_batch_size", "mean")
 _stock_call = keras_loss.Loss.__call__
 _stock_scale = keras_loss.scale_loss_for_distribution
+_stock_aggregate = TensorFlowTrainer._aggregate_additional_loss
 _stock_unscale = keras_loss.unscale_loss_for_distribution
 
 
@@ -27,6 +31,7 @@ def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
     step = current_step()
     if step is None:
         return _stock_call(self, y_true, y_pred, sample_weight=sample_weight)
+    step.losses_computed = True
     in_mask = backend.get_keras_mask(y_pred)
     with ops.name_scope(self.name):
         y_pred = tree.map_structure(lambda x: _tensor(x, self.dtype), y_pred)
@@ -57,8 +62,20 @@ def unscale(value: Any) -> Any:
     if value.shape.rank != 0:
         elements = tf.cast(tf.size(value), tf.float64)
         total, count = step.sum_packed([tf.reduce_sum(tf.cast(value, tf.float64)), elements])
-        return tf.cast(tf.math.divide_no_nan(total, count), value.dtype)
-    return step.row_mean([value])[0] if step.managed else step.sum([value])[0]
+        return mark(tf.cast(tf.math.divide_no_nan(total, count), value.dtype))
+    return mark(step.row_mean([value])[0] if step.managed else step.sum([value])[0])
+
+
+def aggregate_additional_loss(self: Any, loss: Any) -> Any:
+    """`_aggregate_additional_loss`: a vector of `add_loss` is a sum over rows, which Keras takes.
+
+    A single number counts as a mean over the rows (or as independent of them).
+    """
+    total = _stock_aggregate(self, loss)
+    step = current_step()
+    if step is None or not step.managed or loss.shape.rank == 0:
+        return total
+    return total * step.whole_batch_factor(total.dtype)
 
 
 def _tensor(value: Any, dtype: str) -> Any:
@@ -111,7 +128,7 @@ def _of_gathered_batch(
     the replica's own rows; the replicas' gradients then add up to that of the whole.
     """
     first = next(leaf for leaf in tree.flatten(y_pred) if leaf.shape.rank != 0)
-    place = _Place(step, tf.shape(first, out_type=tf.int64)[0])
+    place = Place(step, tf.shape(first, out_type=tf.int64)[0])
     y_true = tree.map_structure(place.gather, y_true)
     y_pred = tree.map_structure(place.gather, y_pred)
     if sample_weight is not None:
@@ -122,44 +139,6 @@ def _of_gathered_batch(
     held = tf.stop_gradient(value)
     shown = held if step.managed else held / step.replicas
     return shown + (value - held) * step.whole_batch_factor(value.dtype)
-
-
-class _Place:
-    """Where the rows of this replica stand in the whole batch."""
-
-    def __init__(self, step: ReplicaStep, rows: tf.Tensor) -> None:
-        order = piece_of_replica(step.strategy)
-        mine = tf.one_hot(order, step.replicas, dtype=tf.int64) * rows
-        counts = step.sum([mine])[0]
-        before = tf.range(step.replicas, dtype=tf.int64) < tf.cast(order, tf.int64)
-        self._step = step
-        self._rows = rows
-        self._start = tf.reduce_sum(tf.where(before, counts, tf.zeros_like(counts)))
-        self._total = tf.reduce_sum(counts)
-
-    def gather(self, own: tf.Tensor) -> tf.Tensor:
-        """Rows of all replicas, differentiable with respect to this replica's only."""
-        if own.shape.rank == 0:
-            return own
-        after = self._total - self._start - self._rows
-        padding = [[self._start, after]] + [[0, 0]] * (own.shape.rank - 1)
-        whole = tf.stop_gradient(self._step.sum([tf.stop_gradient(tf.pad(own, padding))])[0])
-        end = self._start + self._rows
-        joined = tf.concat([whole[: self._start], own, whole[end:]], axis=0)
-        joined.set_shape([None, *own.shape[1:]])
-        return joined
-
-
-def piece_of_replica(strategy: tf.distribute.Strategy) -> tf.Tensor:
-    """Scalar int32: which piece of the global batch the calling replica works on.
-
-    Follows `tfdp.data.split.shard_batches`.
-    """
-    context = tf.distribute.get_replica_context()
-    replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-    local = len(strategy.extended.worker_devices)
-    workers = strategy.num_replicas_in_sync // local
-    return (replica % local) * workers + replica // local
 
 
 def _count(values: tf.Tensor) -> tf.Tensor:

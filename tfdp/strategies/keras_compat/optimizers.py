@@ -6,6 +6,8 @@ are accumulated. Here the order is: weight by rows, accumulate, reduce, clip, up
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from tfdp.errors import UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.step import ReplicaStep, current_step
 
+_log = logging.getLogger("tfdp")
 _Base = base_optimizer.BaseOptimizer
 _stock_apply = _Base.apply
 _stock_apply_gradients = _Base._backend_apply_gradients
@@ -58,7 +61,7 @@ def backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> 
         _accumulate(self, step, prepare(step, grads), trainable_variables)
     else:
         if not step.gradients_reduced:
-            grads = step.sum_gradients(prepare(step, grads))
+            grads = _reduce(step, prepare(step, grads), grads)
         _stock_apply_gradients(self, grads, trainable_variables)
 
 
@@ -84,7 +87,7 @@ def scaled_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None
         ready = prepare(step, present)
         accumulates = bool(self.inner_optimizer.gradient_accumulation_steps)
         if not accumulates:
-            ready = step.sum_gradients(ready)
+            ready = _reduce(step, ready, present)
         finite = self.check_finite(ready)
         if accumulates:
             finite = step.sum([tf.cast(tf.logical_not(finite), tf.float32)])[0] < 0.5
@@ -115,8 +118,19 @@ def prepare(step: ReplicaStep, grads: Sequence[Any]) -> list[Any]:
     if step.gradients_reduced:
         return grads
     if step.managed and not step.loss_weighted:
+        if not step.losses_computed:
+            _say_how_own_losses_count()
         grads = [_times(g, step.row_share) for g in grads]
     return step.drop_if_empty(grads)
+
+
+@functools.cache
+def _say_how_own_losses_count() -> None:
+    _log.warning(
+        "a train_step computes its loss without a keras.losses.Loss: tfdp takes it for a mean "
+        "over the rows. If it is a sum, N replicas make an N-th of the update that one device "
+        'makes; use a Loss object with reduction="sum", whose divisor tfdp knows.'
+    )
 
 
 def _weight_gradient(loss: Any) -> Any:
@@ -202,6 +216,40 @@ def _sum_when(step: ReplicaStep, condition: tf.Tensor, tensors: list[Any]) -> li
 
     context = tf.distribute.get_replica_context()
     return list(context.merge_call(meet, args=(condition, *tensors)))
+
+
+def _reduce(step: ReplicaStep, ready: Sequence[Any], computed: Sequence[Any]) -> list[Any]:
+    """Sums gradients over the replicas.
+
+    Args:
+        ready: as `prepare` made them.
+        computed: as the gradient tape made them.
+    """
+    summed = step.sum_gradients(ready)
+    return [
+        _merge_rows(total) if _has_distinct_rows(own) else total
+        for total, own in zip(summed, computed, strict=True)
+    ]
+
+
+def _has_distinct_rows(gradient: Any) -> bool:
+    """Whether these IndexedSlices name no row twice, because TensorFlow has merged them.
+
+    It merges those of a product with a sparse matrix, and not those of an embedding. Rows that
+    several replicas name have to be merged again, since optimizers square what they are given.
+    """
+    if not isinstance(gradient, tf.IndexedSlices) or tf.executing_eagerly():
+        return False
+    source = gradient.indices.op
+    while source.type in ("Identity", "Reshape", "Cast"):
+        source = source.inputs[0].op
+    return source.type in ("Unique", "UniqueV2")
+
+
+def _merge_rows(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    rows, place = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
 def _times(gradient: Any, factor: Any) -> Any:

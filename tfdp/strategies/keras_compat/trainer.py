@@ -12,6 +12,8 @@ from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.trainers import trainer as base_trainer
 
 from tfdp.errors import DataError, UnsupportedError
+from tfdp.strategies.keras_compat.gathering import Place
+from tfdp.strategies.keras_compat.metrics import is_of_whole_batch, mark
 from tfdp.strategies.step import ReplicaStep, current_step
 
 _Trainer = tf_trainer.TensorFlowTrainer
@@ -22,8 +24,6 @@ _stock_predict_on_batch = _Trainer.predict_on_batch
 _stock_metrics_result = base_trainer.Trainer.get_metrics_result
 _stock_epoch_iterator_init = tf_trainer.TFEpochIterator.__init__
 
-_OF_WHOLE_BATCH = "_tfdp_of_whole_batch"
-
 
 def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function that trains or tests on the next batch of an iterator.
@@ -32,6 +32,7 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
     from Python: the numbers are those of Keras' loop inside a graph.
     """
     strategy = self.distribute_strategy
+    _check_built_inside(self)
     if not _replicates(strategy):
         return _stock_make_function(self, step_function)
     _check_supported(self)
@@ -154,12 +155,13 @@ def get_metrics_result(self: Any) -> Any:
     states = _sum_states(step, self.metrics_variables)
     with backend.StatelessScope(state_mapping=states):
         results = _stock_metrics_result(self)
-    return tree.map_structure(_mark, results)
+    return tree.map_structure(mark, results)
 
 
 def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
     """Builds the model from the types of the data, without taking a batch from it."""
     strategy = self._distribute_strategy
+    _check_built_inside(self)
     if strategy is None or not _replicates(strategy):
         _stock_symbolic_build(self, iterator=iterator, data_batch=data_batch)
         return
@@ -194,6 +196,17 @@ def epoch_iterator_init(
 
 def _replicates(strategy: Any) -> bool:
     return getattr(strategy, "tfdp_exact", False) and strategy.num_replicas_in_sync > 1
+
+
+def _check_built_inside(model: Any) -> None:
+    """Refuses a model built outside the scope in which its optimizer was made."""
+    made_in = getattr(model.optimizer, "_distribution_strategy", None)
+    if _replicates(made_in) and model._distribute_strategy is not made_in:
+        raise UnsupportedError(
+            "the model was built outside the strategy's scope, and compiled inside: its weights "
+            "are on one device only.",
+            hint="Build and compile inside `with strategy.scope():`.",
+        )
 
 
 def _check_supported(model: Any) -> None:
@@ -232,13 +245,17 @@ def _logs_of_whole_batch(outputs: Any) -> Any:
     if step is None:
         return outputs
     leaves = tree.flatten(outputs)
-    local = [
-        i
-        for i, leaf in enumerate(leaves)
-        if leaf is not None and not hasattr(leaf, _OF_WHOLE_BATCH)
-    ]
+    local = [i for i, leaf in enumerate(leaves) if leaf is not None and not is_of_whole_batch(leaf)]
     tensors = [tf.convert_to_tensor(leaves[i]) for i in local]
-    numeric = [k for k, t in enumerate(tensors) if t.dtype.is_floating or t.dtype.is_integer]
+    for k, tensor in enumerate(tensors):
+        if tensor.shape.rank and tensor.shape[0] is None and tensor.dtype != tf.string:
+            place = Place(step, tf.shape(tensor, out_type=tf.int64)[0])
+            leaves[local[k]] = place.gather(tensor)  # a value for each row
+    numeric = [
+        k
+        for k, tensor in enumerate(tensors)
+        if tensor.shape.is_fully_defined() and (tensor.dtype.is_floating or tensor.dtype.is_integer)
+    ]
     means = step.row_mean([tensors[k] for k in numeric]) if numeric else []
     for k, mean in zip(numeric, means, strict=True):
         leaves[local[k]] = mean
@@ -269,15 +286,9 @@ def _show_whole_batch(metric: Any) -> None:
         states = _sum_states(step, metric.variables)
         with backend.StatelessScope(state_mapping=states):
             value = stock_result(*args, **kwargs)
-        return tree.map_structure(_mark, value)
+        return tree.map_structure(mark, value)
 
     object.__setattr__(metric, "result", result)
-
-
-def _mark(result: Any) -> Any:
-    tensor = tf.identity(result)
-    setattr(tensor, _OF_WHOLE_BATCH, True)
-    return tensor
 
 
 def _symbolic(leaf: Any) -> Any:

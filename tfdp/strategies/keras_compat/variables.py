@@ -19,6 +19,12 @@ from tfdp.strategies.step import current_step
 class ReplicaVariable(tfp.MirroredVariable):
     """A mirrored variable that replicas may assign anywhere, also in a branch of a `tf.cond`."""
 
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
     def _update_replica(self, update_fn: Callable[..., Any], value: Any, **kwargs: Any) -> Any:
         aggregation = self._aggregation
         step = current_step()
