@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from tfdp.data.arrays import Arrays
 
+_PREFETCHED_BATCHES = 2
+
 
 class EpochBatches:
     """The global batches of one epoch after the other.
@@ -73,7 +75,11 @@ class EpochBatches:
         dataset = numbers.map(self._batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         # Keras asks for the cardinality, which flat_map hides.
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.steps))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        # Without tuning, parallel calls are as many as there are cores. The thread that tunes can
+        # miss that an epoch has ended, and the epoch then waits for its next round, seconds later.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return dataset.prefetch(_PREFETCHED_BATCHES).with_options(options)
 
     def _batch(self, number: tf.Tensor) -> Any:
         rows = self._row_numbers(number)
