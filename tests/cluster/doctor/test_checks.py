@@ -81,7 +81,7 @@ def test_the_backend_of_keras(
 
 
 NO_GPU: dict[str, Any] = {"gpus": [], "cuda": False, "cuda_version": ""}
-TWO_GPUS: dict[str, Any] = {"gpus": ["H200", "H200"], "cuda": True, "cuda_version": "12.9"}
+TWO_GPUS: dict[str, Any] = {"gpus": ["Some GPU", "Some GPU"], "cuda": True, "cuda_version": "12.9"}
 
 
 @pytest.mark.parametrize(
