@@ -181,12 +181,6 @@ class ReplicaStep:
             variable.assign(mean)
         self._assigned.clear()
 
-    def can_meet(self) -> bool:
-        """True where the replicas can stop at one point of the program together (`merge_call`)."""
-        if self.graph is None:
-            return True
-        return tf.compat.v1.get_default_graph() is self.graph
-
     @contextlib.contextmanager
     def inside_optimizer(self, *, reduced: bool = False) -> Iterator[None]:
         """Marks that assignments are the optimizer's, and whether gradients are reduced already."""

@@ -28,7 +28,6 @@ MirroredExtended = mirrored_strategy.MirroredExtended
 CollectiveExtended = collective_all_reduce_strategy.CollectiveAllReduceExtended
 CollectiveAllReduce = cross_device_ops.CollectiveAllReduce
 MirroredVariable = values.MirroredVariable
-PerReplica = values.PerReplica
 
 
 def convert_like_run(function: Callable[..., Any]) -> Callable[..., Any]:
