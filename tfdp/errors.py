@@ -14,6 +14,7 @@ error                         exit code  what it is about
 `RunError`                            6  the run directory, checkpoints, the disk
 `UnsupportedError`                    7  a version, backend or feature that cannot be exact
 `WorkerError`                         8  a worker that was started here failed
+`PreemptedError`                     75  a signal asked the run to stop; it has saved and can go on
 ============================  =========  ==========================================================
 """
 
@@ -118,3 +119,17 @@ class WorkerError(TfdpError):
         super().__init__(message, hint=hint)
         self.worker = worker
         self.traceback_text = traceback_text
+
+
+class PreemptedError(TfdpError, SystemExit):
+    """A signal asked the run to stop: a checkpoint was written, and the run can go on from it.
+
+    A script that does not catch it ends quietly, with the exit code.
+    """
+
+    exit_code = 75
+    """sysexits' "temporary failure": start the same command again."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = self.exit_code
