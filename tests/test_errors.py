@@ -25,6 +25,10 @@ def test_exit_codes_are_the_published_ones() -> None:
         "RunError": 6,
         "UnsupportedError": 7,
         "WorkerError": 8,
+        "StalledError": 79,
+        "PreemptedError": 75,
+        "NotFiniteError": 6,
+        "DriftError": 6,
     }
 
 

@@ -15,6 +15,7 @@ error                         exit code  what it is about
 `UnsupportedError`                    7  a version, backend or feature that cannot be exact
 `WorkerError`                         8  a worker that was started here failed
 `PreemptedError`                     75  a signal asked the run to stop; it has saved and can go on
+`StalledError`                       79  a worker that was started here did not go on
 ============================  =========  ==========================================================
 """
 
@@ -121,6 +122,12 @@ class WorkerError(TfdpError):
         self.traceback_text = traceback_text
 
 
+class StalledError(WorkerError):
+    """A worker process that tfdp started was stopped or got stuck, and was ended."""
+
+    exit_code = 79
+
+
 class PreemptedError(TfdpError, SystemExit):
     """A signal asked the run to stop: a checkpoint was written, and the run can go on from it.
 
@@ -133,3 +140,72 @@ class PreemptedError(TfdpError, SystemExit):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.code = self.exit_code
+
+
+class NotFiniteError(RunError):
+    """The loss, a gradient or a weight is NaN or infinite.
+
+    Args:
+      message: what, when and where.
+      hint: what to do about it.
+      what: "loss", "gradient" or "weight": what was not finite first.
+      epoch: number of the epoch, from 1.
+      step: number of the step where it was found first, from 1, over all epochs.
+      step_in_epoch: index of its batch in the epoch, from 0.
+      replica: the first that had it, counted over all workers; None where nobody knows.
+      worker: the replica's.
+      tensor: path of the first variable with such a gradient or value, in the order of the
+        trainable variables; None where it is the loss alone.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        what: str = "loss",
+        epoch: int = 0,
+        step: int = 0,
+        step_in_epoch: int = 0,
+        replica: int | None = None,
+        worker: int | None = None,
+        tensor: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.what = what
+        self.epoch = epoch
+        self.step = step
+        self.step_in_epoch = step_in_epoch
+        self.replica = replica
+        self.worker = worker
+        self.tensor = tensor
+
+
+class DriftError(RunError):
+    """The replicas' copies of a variable, which must be equal, are not.
+
+    Args:
+      message: which variable, where and when.
+      hint: what to do about it.
+      variable: path of the first that differs.
+      replicas: those that differ from the majority, counted over all workers; empty where there
+        is no majority.
+      step: number of the step after which it was found, over all epochs.
+      equal_step: that after which all were equal last.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        variable: str = "",
+        replicas: Sequence[int] = (),
+        step: int = 0,
+        equal_step: int = 0,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.variable = variable
+        self.replicas = tuple(replicas)
+        self.step = step
+        self.equal_step = equal_step
