@@ -57,7 +57,7 @@ def test_workers_see_their_own_gpus_alone() -> None:
     found = worker_environments(
         GroupShape(2), ("a:1", "a:2"), (0, 1), {"CUDA_VISIBLE_DEVICES": "5,7"}
     )
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in found] == ["5", "7"]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in found.values()] == ["5", "7"]
 
 
 def test_the_cpu_is_left_to_tensorflow() -> None:

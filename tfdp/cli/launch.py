@@ -10,9 +10,22 @@ from typing import Any
 
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.launcher.command import LaunchOptions, emit, launch
+from tfdp.launcher.group import FAILURE_GRACE_SECONDS, PREEMPTED, STALLED
+from tfdp.launcher.stalls import DEFAULT_STALL_SECONDS, PATIENCE
 from tfdp.launcher.supervisor import DEFAULT_GRACE_SECONDS
 
 _SUFFIXES = (".yaml", ".yml")
+
+_EXIT_CODES = f"""
+
+exit codes:
+  0      all workers have ended well
+  {PREEMPTED}     they were told to end (by a signal to this command or to a worker), have saved and
+         left: start the same command again with --resume. No failure, so there is no restart
+  {STALLED}     a worker was stopped, or the group did not go on (--stall-timeout)
+  128+N  ended by signal N, and not saved
+  else   the worst exit code of the workers
+"""
 
 
 def add_parser(commands: Any) -> None:
@@ -24,9 +37,12 @@ def add_parser(commands: Any) -> None:
         "       tfdp launch --workers N [options] -- PROGRAM [ARGUMENT ...]",
         description=paragraph(
             "Start N workers on this machine, each with its TF_CONFIG, share of the threads and "
-            "GPUs; run `tfdp train CONFIG` or PROGRAM in each of them. When one fails, all are "
-            "ended, and the first failure is reported."
-        ),
+            "GPUs; run `tfdp train CONFIG` or PROGRAM in each of them. When one fails or does not "
+            "go on, all are ended, the first failure is reported, and the group may start again from "
+            "its last checkpoint. SIGTERM or Ctrl-C let the workers save first; a second Ctrl-C "
+            "ends them at once."
+        )
+        + _EXIT_CODES,
         epilog=runtime_help(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -75,12 +91,34 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         help="start the group again up to R times after a failure (default 0)",
     )
     group.add_argument(
+        "--min-workers",
+        metavar="M",
+        type=_count,
+        help="go on with fewer workers, but M at least: a restart leaves out a worker that was the "
+        "first to fail in two starts one after the other, and with --hosts one that does not come "
+        "to a restart. The others get the whole global batch, so the result stays the same; the "
+        "first of them becomes the chief. It counts as any restart, and nobody who was left out "
+        "comes back. With --hosts give the same M on each machine, and more than half of the "
+        "workers: else two halves of a cut network both go on (default: all workers)",
+    )
+    group.add_argument(
+        "--stall-timeout",
+        metavar="S",
+        type=_seconds_or_none,
+        default=DEFAULT_STALL_SECONDS,
+        help="end the group when a worker's process is stopped, or no worker has gone on, for S "
+        f"seconds; {PATIENCE} S where it still works (processor, files), or may wait for another "
+        "machine. A program that trains without tfdp is only looked at for stopped processes. "
+        f"0: never (default {DEFAULT_STALL_SECONDS:g})",
+    )
+    group.add_argument(
         "--grace",
         metavar="S",
         type=_seconds,
         default=DEFAULT_GRACE_SECONDS,
-        help="seconds between SIGTERM and SIGKILL when the group is ended "
-        f"(default {DEFAULT_GRACE_SECONDS:g})",
+        help="seconds that the workers have to save and leave when they are told to end, before "
+        f"they are killed (default {DEFAULT_GRACE_SECONDS:g}); after a failure, when there is "
+        f"nothing to save, at most {FAILURE_GRACE_SECONDS:g}",
     )
     group.add_argument(
         "--log-dir",
@@ -138,6 +176,8 @@ def run(options: argparse.Namespace) -> int:
         hosts=options.hosts,
         start_timeout_seconds=options.start_timeout,
         max_restarts=options.max_restarts,
+        min_workers=options.min_workers,
+        stall_timeout_seconds=options.stall_timeout,
         grace_seconds=options.grace,
         log_directory=options.log_dir,
         verbose=options.verbose,
@@ -159,6 +199,10 @@ def _count(text: str) -> int:
 
 def _restarts(text: str) -> int:
     return 0 if text == "0" else _count(text)
+
+
+def _seconds_or_none(text: str) -> float | None:
+    return None if text == "0" else _seconds(text)
 
 
 def _seconds(text: str) -> float:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfdp.errors import StrategyError, WorkerError
+from tfdp.errors import PreemptedError, StalledError, StrategyError, WorkerError
 from tfdp.launcher.environment import GroupShape
 from tfdp.launcher.functions import describe_function
 from tfdp.launcher.group import Failure, GroupResult
+from tfdp.launcher.stalls import DEFAULT_STALL_SECONDS
 from tfdp.launcher.supervisor import LaunchPlan, supervise
 from tfdp.launcher.values import load_value, save_value
 
-_GRACE_SECONDS = 5.0
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 
 # The worker finds tfdp where this process has found it, installed or not.
@@ -35,6 +36,7 @@ def launch(
     timeout: float | None = None,
     *,
     start_timeout: float | None = None,
+    stall_timeout_seconds: float | None = DEFAULT_STALL_SECONDS,
     verbose: bool = False,
 ) -> list[Any]:
     """Runs a function in several new processes, and returns what it returned in each.
@@ -58,6 +60,8 @@ def launch(
         of these.
       timeout: seconds for everything; None for no limit.
       start_timeout: seconds that the workers wait for each other; None for the default, 15.
+      stall_timeout_seconds: how long a worker's process may be stopped, or no worker go on with
+        its training; ten times as long where it still works. None: for ever.
       verbose: show the output of all workers.
 
     Returns:
@@ -68,6 +72,8 @@ def launch(
       StrategyError: `workers` or `devices_per_worker` is below 1, or there are too few GPUs.
       WorkerError: the function raised, with the traceback of the first worker that failed; a worker
         died; or the time was up.
+      StalledError: a worker was stopped, or did not go on; with its Python stack if it has one.
+      PreemptedError: the workers were told to end by a signal other than Ctrl-C, and have saved.
       KeyboardInterrupt: after all workers have ended.
     """
     for name, count in (("workers", workers), ("devices_per_worker", devices_per_worker)):
@@ -83,8 +89,8 @@ def launch(
             command=lambda _: [sys.executable, "-c", _BOOTSTRAP, _PACKAGES, name],
             log_directory=folder,
             verbose=verbose,
-            grace_seconds=_GRACE_SECONDS,
             timeout_seconds=timeout,
+            stall_timeout_seconds=stall_timeout_seconds,
         )
         result = supervise(plan, os.environ, sys.stdout)
         _raise_failure(result, folder, timeout)
@@ -92,6 +98,8 @@ def launch(
 
 
 def _raise_failure(result: GroupResult, folder: Path, timeout: float | None) -> None:
+    if result.preempted and result.interrupt is not signal.SIGINT:
+        raise PreemptedError("the workers were told to end, have saved and left")
     if result.interrupt is not None:
         raise KeyboardInterrupt
     if result.unfinished:
@@ -108,6 +116,11 @@ def _raise_failure(result: GroupResult, folder: Path, timeout: float | None) -> 
 def _worker_error(failure: Failure, folder: Path) -> WorkerError:
     """The worker's own account of its failure, or what is known about a worker that just died."""
     index = failure.exit.index
+    if failure.stall is not None:
+        text = "\n".join(failure.lines)
+        return StalledError(
+            f"worker {index} stalled: {failure.stall}\n{text}", worker=index, traceback_text=text
+        )
     path = folder / f"failure-{index}.json"
     if path.exists():
         told = json.loads(path.read_text(encoding="utf-8"))

@@ -12,8 +12,9 @@ import sys
 import traceback
 from pathlib import Path
 
+from tfdp.cluster import heartbeat
 from tfdp.cluster.tf_config import read_tf_config
-from tfdp.errors import TfdpError
+from tfdp.errors import PreemptedError, TfdpError
 from tfdp.launcher.functions import find_function
 from tfdp.launcher.values import load_value, save_value
 
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> int:
     ``sys.path`` becomes that of the caller, so that the same modules are found.
     """
     folder, index = Path(arguments[0]), _index()
+    heartbeat.current()
     try:
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
         sys.path[:] = job["path"]
@@ -33,6 +35,9 @@ def main(arguments: list[str]) -> int:
         result = function(*load_value(folder / "arguments"))
         save_value(result, folder / f"result-{index}", what="the result")
         return 0
+    except PreemptedError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     except Exception as error:
         text = traceback.format_exc()
         print(text, file=sys.stderr)

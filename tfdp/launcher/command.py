@@ -55,6 +55,8 @@ class LaunchOptions:
     hosts: Path | None
     start_timeout_seconds: float | None
     max_restarts: int
+    min_workers: int | None
+    stall_timeout_seconds: float | None
     grace_seconds: float
     log_directory: Path | None
     verbose: bool
@@ -71,9 +73,11 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
     """
     config = _config(options)
     addresses, indexes = _hosts(options)
+    workers = _workers(options, addresses)
+    _check_min_workers(options, workers)
     plan = LaunchPlan(
         shape=GroupShape(
-            _workers(options, addresses),
+            workers,
             options.devices_per_worker,
             options.start_timeout_seconds,
         ),
@@ -83,11 +87,13 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
         log_directory=new_log_directory(options.log_directory),
         verbose=options.verbose,
         max_restarts=options.max_restarts,
+        min_workers=options.min_workers,
+        stall_timeout_seconds=options.stall_timeout_seconds,
         final_statuses=frozenset(e.exit_code for e in _FINAL) if config else frozenset(),
         grace_seconds=options.grace_seconds,
     )
     _log.info("%d workers, their output is in %s", len(plan.indexes_here()), plan.log_directory)
-    return _report(supervise(plan, os.environ, stream))
+    return _report(supervise(plan, os.environ, stream), options)
 
 
 def emit(
@@ -222,7 +228,40 @@ def _workers(options: LaunchOptions, addresses: Sequence[str] | None) -> int:
     return len(addresses)
 
 
-def _report(result: GroupResult) -> int:
+def _check_min_workers(options: LaunchOptions, workers: int) -> None:
+    """Refuses a smaller group that there cannot be, and warns of two groups instead of one.
+
+    Raises:
+      ConfigError: `min_workers` is out of range, or there is no restart in which it could matter.
+    """
+    least = options.min_workers
+    if least is None:
+        return
+    if least > workers:
+        raise ConfigError(f"--min-workers is {least}, but there are only {workers} workers")
+    if not options.max_restarts:
+        raise ConfigError(
+            "--min-workers says how small the group may be when it is started again, and without "
+            "--max-restarts it is not",
+            hint="Add --max-restarts: a worker that is lost costs one restart or two.",
+        )
+    if options.hosts is not None and 2 * least <= workers:
+        _log.warning(
+            "--min-workers %d of %d: when the network between the machines is cut, each part may "
+            "go on for itself and write the same files; %d or more cannot",
+            least, workers, workers // 2 + 1,
+        )  # fmt: skip
+
+
+def _report(result: GroupResult, options: LaunchOptions) -> int:
+    if result.preempted:
+        told = "a worker was" if result.interrupt is None else "the workers were"
+        resume = " and --resume" if options.config is not None and not options.resume else ""
+        print(
+            f"{told} told to end: saved; go on with the same command{resume}",
+            file=sys.stderr,
+        )
+        return result.status
     if result.interrupt is not None:
         name = signal.Signals(result.interrupt).name
         print(f"interrupted by {name}: all workers have ended", file=sys.stderr)

@@ -95,3 +95,14 @@ def last_failure(lines: list[str], *, limit: int = 40) -> list[str]:
         return lines[-min(limit, 15) :]
     found = lines[starts[-1] :]
     return found if len(found) <= limit else [found[0], "...", *found[-(limit - 2) :]]
+
+
+_STACK = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ ")
+
+
+def last_stack(lines: list[str], *, limit: int = 40) -> list[str]:
+    """The stack of the main thread, which is the last to be written; else the last few lines."""
+    starts = [number for number, line in enumerate(lines) if _STACK.match(line)]
+    if not starts:
+        return lines[-min(limit, 15) :]
+    return lines[starts[-1] :][:limit]

@@ -22,6 +22,12 @@ def disagreements(hellos: Iterable[Hello]) -> list[str]:
     return problems
 
 
+def excluded(hellos: Iterable[Hello]) -> frozenset[str]:
+    """Addresses that some worker has in its list, and another one has not."""
+    lists = [frozenset(hello.workers) for hello in hellos]
+    return frozenset[str]().union(*lists) - lists[0].intersection(*lists)
+
+
 def duplicate(index: int) -> str:
     """The sentence for two processes that both are the worker with this index."""
     return f"two workers have the index {index}: each must have its own"

@@ -6,7 +6,9 @@ import asyncio
 import threading
 from collections.abc import Mapping
 
+from tfdp.cluster.absence import tell_absent
 from tfdp.cluster.rendezvous.meeting import Meeting
+from tfdp.cluster.rendezvous.messages import Verdict
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.errors import ClusterError
 
@@ -35,8 +37,10 @@ def meet(cluster: ClusterInfo, facts: Mapping[str, str | int], timeout_seconds: 
         a port in use, two workers with one index, or what the workers differ in.
     """
     meeting = Meeting(cluster, {name: str(value) for name, value in facts.items()}, timeout_seconds)
-    problems = _run(meeting)
+    verdict = _run(meeting)
+    problems = verdict.problems
     if problems:
+        tell_absent(verdict.absence)
         listed = problems[0] if len(problems) == 1 else "".join(f"\n- {p}" for p in problems)
         raise ClusterError(
             f"The workers cannot start together: {listed}",
@@ -44,14 +48,14 @@ def meet(cluster: ClusterInfo, facts: Mapping[str, str | int], timeout_seconds: 
         )
 
 
-def _run(meeting: Meeting) -> list[str]:
+def _run(meeting: Meeting) -> Verdict:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(meeting.run())
     # In a notebook the thread's own event loop is busy with running this very cell.
-    problems: list[str] = []
-    thread = threading.Thread(target=lambda: problems.extend(asyncio.run(meeting.run())))
+    verdicts: list[Verdict] = []
+    thread = threading.Thread(target=lambda: verdicts.append(asyncio.run(meeting.run())))
     thread.start()
     thread.join()
-    return problems
+    return verdicts[0]

@@ -15,11 +15,13 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 
-from tfdp.cluster.rendezvous.agreement import disagreements, duplicate
+from tfdp.cluster.absence import Absence
+from tfdp.cluster.rendezvous.agreement import disagreements, duplicate, excluded
 from tfdp.cluster.rendezvous.messages import (
     MAX_BYTES,
     Hello,
     MessageError,
+    Verdict,
     decode_hello,
     decode_verdict,
     encode_hello,
@@ -56,13 +58,14 @@ class Meeting:
         self._heard: dict[str, Hello] = {}
         self._reasons: dict[int, str] = {}
         self._problems: list[str] = []
+        self._without = Absence()
         self._talking = 0
         self._connections = 0
         self._exchanged: set[int] = set()
         self._decided = asyncio.Event()
         self._changed = asyncio.Event()
 
-    async def run(self) -> list[str]:
+    async def run(self) -> Verdict:
         """Meets the others; returns what is wrong, nothing if all is well."""
         end = asyncio.get_running_loop().time() + self._timeout
         server = await self._listen()
@@ -82,7 +85,7 @@ class Meeting:
                 server.close()
         if not self._everybody_knows():
             self._note(*self._absences())
-        return self._problems
+        return self._verdict()
 
     # --- what is known
 
@@ -99,6 +102,9 @@ class Meeting:
         if not self._problems:
             absences = [] if self._everybody_is_here() else self._absences()
             seen = (self._own, *self._called.values(), *self._heard.values())
+            workers = self._cluster.workers
+            absent = {workers[i] for i in self._peers if i not in self._called} if absences else ()
+            self._without = Absence(frozenset(absent), excluded(seen))
             self._note(*disagreements({hello.nonce: hello for hello in seen}.values()), *absences)
         self._decided.set()
 
@@ -264,11 +270,19 @@ class Meeting:
 
     async def _tell(self, writer: asyncio.StreamWriter) -> None:
         await self._decided.wait()
-        writer.write(encode_verdict(self._problems))
+        writer.write(encode_verdict(self._verdict()))
         await writer.drain()
 
     async def _be_told(self, reader: asyncio.StreamReader) -> None:
-        self._note(*decode_verdict(await reader.readuntil()))
+        verdict = decode_verdict(await reader.readuntil())
+        self._without = Absence(
+            self._without.absent | verdict.absence.absent,
+            self._without.excluded | verdict.absence.excluded,
+        )
+        self._note(*verdict.problems)
+
+    def _verdict(self) -> Verdict:
+        return Verdict(tuple(self._problems), self._without)
 
 
 def _reason(error: Exception, address: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
+
+from tfdp.cluster.absence import Absence
 
 PROTOCOL: Final = "tfdp-rendezvous-1"
 
@@ -50,9 +52,29 @@ def encode_hello(hello: Hello) -> bytes:
     )
 
 
-def encode_verdict(problems: Iterable[str]) -> bytes:
-    """The line that says what is wrong with the group; no problems means: start."""
-    return _line({"protocol": PROTOCOL, "problems": list(problems)[:_MAX_ITEMS]})
+@dataclass(frozen=True)
+class Verdict:
+    """What a worker has come to.
+
+    Attributes:
+      problems: what is wrong with the group; nothing means: start.
+      absence: addresses that the group could go on without.
+    """
+
+    problems: tuple[str, ...] = ()
+    absence: Absence = field(default_factory=Absence)
+
+
+def encode_verdict(verdict: Verdict) -> bytes:
+    """The line to send."""
+    return _line(
+        {
+            "protocol": PROTOCOL,
+            "problems": list(verdict.problems)[:_MAX_ITEMS],
+            "absent": sorted(verdict.absence.absent),
+            "excluded": sorted(verdict.absence.excluded),
+        }
+    )
 
 
 def decode_hello(line: bytes) -> Hello:
@@ -77,16 +99,23 @@ def decode_hello(line: bytes) -> Hello:
     )
 
 
-def decode_verdict(line: bytes) -> list[str]:
-    """Reads a line of `encode_verdict`: the problems.
+def decode_verdict(line: bytes) -> Verdict:
+    """Reads a line of `encode_verdict`.
 
     Raises:
       MessageError: it is anything else.
     """
-    problems = _parse(line).get("problems")
+    message = _parse(line)
+    problems = message.get("problems")
     if not _are_texts(problems) or len(problems) > _MAX_ITEMS:
         raise MessageError("no list of problems")
-    return [printable(problem) for problem in problems]
+    absent, excluded = message.get("absent", []), message.get("excluded", [])
+    if not _are_texts(absent) or not _are_texts(excluded):
+        raise MessageError("no lists of addresses")
+    return Verdict(
+        tuple(printable(problem) for problem in problems),
+        Absence(frozenset(map(printable, absent)), frozenset(map(printable, excluded))),
+    )
 
 
 def printable(text: str) -> str:
