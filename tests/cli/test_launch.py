@@ -172,5 +172,6 @@ def test_emit_to_standard_output(launch: Launch, config: str) -> None:
     assert done.returncode == 0
     worker = yaml.safe_load(done.stdout)["spec"]["tfReplicaSpecs"]["Worker"]
     command = worker["template"]["spec"]["containers"][0]["command"]
-    assert command == ["tfdp", "train", "train.yaml", "--set", "training.epochs=2"]
+    expected = ["tfdp", "train", "train.yaml", "--set", "training.epochs=2", "--resume", "auto"]
+    assert command == expected
     assert done.stderr == "save this as FILE and submit it with: kubectl apply -f FILE\n"

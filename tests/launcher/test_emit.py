@@ -17,6 +17,7 @@ from tfdp.launcher.emit import Job, kubernetes_manifest, slurm_script
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "tfjob_v1.json").read_text())
 DEADLINE_SECONDS = 30
+RESUME = ("--resume", "auto")
 
 NASTY = ("prog", "a b", "$HOME", "$(touch x)", "'; touch x; '", '"', "*", "\\")
 
@@ -68,7 +69,9 @@ def test_the_schema_notices_mistakes(path: tuple[str, ...], value: Any) -> None:
 
 
 def test_the_manifest_says_what_was_asked_for() -> None:
-    document = manifest(gpus_per_worker=2, max_restarts=5, command=NASTY, grace_seconds=12.5)
+    document = manifest(
+        gpus_per_worker=2, max_restarts=5, command=NASTY, grace_seconds=12.5, resume=RESUME
+    )
     assert document["metadata"]["name"] == "mine"
     assert document["spec"]["runPolicy"]["backoffLimit"] == 15
     worker = document["spec"]["tfReplicaSpecs"]["Worker"]
@@ -76,7 +79,7 @@ def test_the_manifest_says_what_was_asked_for() -> None:
     pod = worker["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 13
     (container,) = pod["containers"]
-    assert container["command"] == list(NASTY)
+    assert container["command"] == [*NASTY, "--resume", "auto"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": 2}
     # The operator looks for these two names.
     assert container["name"] == "tensorflow"
@@ -97,18 +100,23 @@ def test_names_that_are_none(name: str) -> None:
 FAKE_SRUN = """#!/bin/bash
 echo "$TFDP_RESTARTS $TFDP_START_TIMEOUT" >> started
 printf '%s\\n' "$@" > "arguments-$TFDP_RESTARTS"
-[ "$TFDP_RESTARTS" -ge "${GOOD_AT:-0}" ] || exit 5
+[ "$TFDP_RESTARTS" -ge "${GOOD_AT:-0}" ] || exit "${STATUS:-5}"
+"""
+
+FAKE_SCONTROL = """#!/bin/bash
+printf '%s\\n' "$@" > scontrol
 """
 
 
 def run_script(folder: Path, text: str, **variables: str) -> int:
-    srun = folder / "bin" / "srun"
-    srun.parent.mkdir()
-    srun.write_text(FAKE_SRUN)
-    srun.chmod(0o755)
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, code in (("srun", FAKE_SRUN), ("scontrol", FAKE_SCONTROL)):
+        (programs / name).write_text(code)
+        (programs / name).chmod(0o755)
     script = folder / "job.sbatch"
     script.write_text(text)
-    environ = os.environ | {"PATH": f"{srun.parent}:{os.environ['PATH']}"} | variables
+    environ = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"} | variables
     return subprocess.run(
         ["bash", str(script)], cwd=folder, env=environ, timeout=DEADLINE_SECONDS, check=False
     ).returncode
@@ -128,20 +136,27 @@ def test_the_script_starts_one_step(tmp_path: Path) -> None:
 
 @pytest.mark.multi_process
 def test_the_script_starts_again_and_then_resumes(tmp_path: Path) -> None:
-    (tmp_path / "my run").mkdir()
-    text = slurm_script(job(max_restarts=2, run_directory="my run", start_timeout_seconds=7.5))
+    text = slurm_script(job(max_restarts=2, resume=RESUME, start_timeout_seconds=7.5))
     assert run_script(tmp_path, text, GOOD_AT="1") == 0
     assert (tmp_path / "started").read_text() == "0 7.5\n1 7.5\n"
     assert arguments(tmp_path, 0)[-2:] == ["prog", "--x"]
-    assert arguments(tmp_path, 1)[-3:] == ["prog", "--x", "--resume"]
+    assert arguments(tmp_path, 1)[-4:] == ["prog", "--x", *RESUME]
+    assert not (tmp_path / "scontrol").exists()
 
 
 @pytest.mark.multi_process
 def test_the_script_resumes_what_slurm_has_put_back_into_the_queue(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    text = slurm_script(job(max_restarts=1, run_directory="run"))
+    text = slurm_script(job(max_restarts=1, resume=RESUME))
     assert run_script(tmp_path, text, SLURM_RESTART_COUNT="1") == 0
-    assert arguments(tmp_path, 0)[-1] == "--resume"
+    assert arguments(tmp_path, 0)[-2:] == list(RESUME)
+
+
+@pytest.mark.multi_process
+def test_a_job_that_was_told_to_end_and_has_saved_goes_back_into_the_queue(tmp_path: Path) -> None:
+    text = slurm_script(job(max_restarts=2, resume=RESUME))
+    assert run_script(tmp_path, text, GOOD_AT="9", STATUS="75", SLURM_JOB_ID="4711") == 75
+    assert (tmp_path / "scontrol").read_text() == "requeue\n4711\n"
+    assert (tmp_path / "started").read_text() == "0 120\n"
 
 
 @pytest.mark.multi_process
@@ -154,4 +169,4 @@ def test_what_slurm_is_asked_for() -> None:
     lines = slurm_script(job(gpus_per_worker=2, grace_seconds=45)).splitlines()
     assert lines[0] == "#!/bin/bash"
     options = [line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH")]
-    assert {"ntasks=3", "gpus-per-task=2", "signal=TERM@45", "no-requeue"} <= set(options)
+    assert {"ntasks=3", "gpus-per-task=2", "signal=TERM@45", "requeue"} <= set(options)

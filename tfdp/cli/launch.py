@@ -38,9 +38,9 @@ def add_parser(commands: Any) -> None:
         description=paragraph(
             "Start N workers on this machine, each with its TF_CONFIG, share of the threads and "
             "GPUs; run `tfdp train CONFIG` or PROGRAM in each of them. When one fails or does not "
-            "go on, all are ended, the first failure is reported, and the group may start again from "
-            "its last checkpoint. SIGTERM or Ctrl-C let the workers save first; a second Ctrl-C "
-            "ends them at once."
+            "go on, all are ended, the first failure is reported, and the group may start again "
+            "from its last checkpoint. SIGTERM or Ctrl-C let the workers save first; a second "
+            "Ctrl-C ends them at once."
         )
         + _EXIT_CODES,
         epilog=runtime_help(),
@@ -149,7 +149,9 @@ def _add_emit(parser: argparse.ArgumentParser) -> None:
         "--emit",
         choices=("slurm", "kubernetes"),
         help="write an sbatch file, or a TFJob for Kubeflow's training operator; "
-        "--devices-per-worker then asks for GPUs",
+        "--devices-per-worker then asks for GPUs. A job that is pre-empted, or reaches its time "
+        "limit, saves within --grace seconds and goes on from there: Slurm puts it back into the "
+        "queue; Kubernetes starts its pods again, --max-restarts times",
     )
     group.add_argument(
         "--output", metavar="FILE", type=Path, help="where to write it (default: standard output)"

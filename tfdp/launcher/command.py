@@ -36,6 +36,9 @@ from tfdp.launcher.report import describe
 from tfdp.launcher.supervisor import LaunchPlan, new_log_directory, supervise
 
 _FINAL = (ConfigError, StrategyError, DataError, UnsupportedError)
+RESUME = ("--resume", "auto")
+"""What makes ``tfdp train`` go on with its run, if there is one by then."""
+
 _SUBMIT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f"}
 
 _log = logging.getLogger("tfdp.launch")
@@ -110,14 +113,14 @@ def emit(
         raise ConfigError("--hosts and --emit exclude each other: the scheduler chooses the hosts")
     job = Job(
         name=name,
-        command=_train_command(options, ["tfdp"], options.resume) if config else options.program,
+        command=_train_command(options, ["tfdp"]) if config else options.program,
         workers=_workers(options, None),
         gpus_per_worker=options.devices_per_worker,
         max_restarts=options.max_restarts,
         start_timeout_seconds=options.start_timeout_seconds,
         grace_seconds=options.grace_seconds,
         image=image,
-        run_directory=None if config is None or options.resume else config.output.directory,
+        resume=() if config is None or options.resume else RESUME,
     )
     text = slurm_script(job) if scheduler == "slurm" else kubernetes_manifest(job)
     if output is None:
@@ -133,7 +136,7 @@ def emit(
 
 
 class _Commands:
-    """The command of each start: a run that exists by then is resumed."""
+    """The command of each start: after a failure a run that exists by then is resumed."""
 
     def __init__(self, options: LaunchOptions, config: Config | None) -> None:
         self._options = options
@@ -142,12 +145,11 @@ class _Commands:
     def __call__(self, restarts: int) -> Sequence[str]:
         if self._config is None:
             return self._options.program
-        exists = Path(self._config.output.directory).is_dir()
-        resume = self._options.resume or (restarts > 0 and exists)
-        return _train_command(self._options, [sys.executable, "-m", "tfdp"], resume)
+        command = _train_command(self._options, [sys.executable, "-m", "tfdp"])
+        return command if self._options.resume or not restarts else (*command, *RESUME)
 
 
-def _train_command(options: LaunchOptions, program: list[str], resume: bool) -> tuple[str, ...]:
+def _train_command(options: LaunchOptions, program: list[str]) -> tuple[str, ...]:
     command = [*program, "train", str(options.config)]
     for override in options.overrides:
         command += ["--set", override]
@@ -155,7 +157,7 @@ def _train_command(options: LaunchOptions, program: list[str], resume: bool) -> 
         command += ["--set", f"strategy.devices={options.devices_per_worker}"]
     if options.run_directory is not None:
         command += ["--run-dir", options.run_directory]
-    return (*command, "--resume") if resume else tuple(command)
+    return (*command, "--resume") if options.resume else tuple(command)
 
 
 def _config(options: LaunchOptions) -> Config | None:

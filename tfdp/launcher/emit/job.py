@@ -23,7 +23,7 @@ class Job:
       start_timeout_seconds: how long workers wait for each other; None: what suits the scheduler.
       grace_seconds: that a worker has to save and leave when it is told to end.
       image: the container image, for Kubernetes.
-      run_directory: of ``tfdp train``, which is then resumed after a restart.
+      resume: arguments that make the command go on with its run, if there is one.
 
     Raises:
       ConfigError: the name cannot be one.
@@ -37,7 +37,7 @@ class Job:
     start_timeout_seconds: float | None = None
     grace_seconds: float = 30.0
     image: str | None = None
-    run_directory: str | None = None
+    resume: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -34,7 +34,9 @@ def kubernetes_manifest(job: Job) -> str:
             "--emit kubernetes needs the container image that the workers run in",
             hint="Name one in which tfdp and your program are installed: --image REGISTRY/NAME:TAG",
         )
-    # One worker that fails takes the others with it: all of them have to be started again.
+    # One worker that fails takes the others with it: all of them have to be started again. So have
+    # those that were told to end, have saved and left with 75; "ExitCode" would take that, as any
+    # code below 128, for a failure that comes back.
     replica = {
         "replicas": job.workers,
         "restartPolicy": "OnFailure" if job.max_restarts else "Never",
@@ -66,7 +68,8 @@ def _container(job: Job) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": CONTAINER,
         "image": job.image,
-        "command": list(job.command),
+        # The operator does not tell a pod that it is not the first: each start has to find out.
+        "command": [*job.command, *job.resume],
         "env": [
             {"name": START_TIMEOUT_VARIABLE, "value": f"{timeout:g}"},
             {"name": "PYTHONUNBUFFERED", "value": "1"},

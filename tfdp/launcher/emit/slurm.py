@@ -6,6 +6,7 @@ import math
 import shlex
 
 from tfdp.cluster.rendezvous import START_TIMEOUT_VARIABLE
+from tfdp.errors import PreemptedError
 from tfdp.launcher.emit.job import Job
 from tfdp.launcher.environment import RESTARTS_VARIABLE
 
@@ -24,9 +25,10 @@ def _header(job: Job) -> list[str]:
         f"ntasks={job.workers}",
         "distribution=block",
         f"output={job.name}-%j.log",
+        "open-mode=append",  # the log of a job that comes back from the queue goes on
         # So long before the time limit the workers are told to save and leave.
         f"signal=TERM@{math.ceil(job.grace_seconds)}",
-        "requeue" if job.max_restarts else "no-requeue",
+        "requeue",
     ]
     if job.gpus_per_worker is not None:
         options.append(f"gpus-per-task={job.gpus_per_worker}")
@@ -43,21 +45,27 @@ def _body(job: Job) -> list[str]:
         f"for attempt in $(seq 0 {job.max_restarts}); do",
         f'  export {RESTARTS_VARIABLE}="$attempt"',
     ]
-    if job.run_directory is not None:
-        restarted = '(( attempt > 0 || "${SLURM_RESTART_COUNT:-0}" > 0 ))'
+    resume = ""
+    if job.resume:
+        resume = ' "${resume[@]}"'
         lines += [
             "  resume=()",
-            f"  if {restarted} && [ -d {shlex.quote(job.run_directory)} ]; then",
-            "    resume=(--resume)",
+            '  if (( attempt > 0 || "${SLURM_RESTART_COUNT:-0}" > 0 )); then',
+            f"    resume=({shlex.join(job.resume)})",
             "  fi",
         ]
-    resume = "" if job.run_directory is None else ' "${resume[@]}"'
     return [
         *lines,
         # Another step has another number, from which the workers take other ports.
         '  srun --kill-on-bad-exit=1 --label --distribution=block "${command[@]}"'
         f"{resume} && exit 0",
         "  status=$?",
+        # The workers were told to end, and have saved. A job that is cancelled does not come here:
+        # Slurm then ends this script too.
+        f'  if [ "$status" -eq {PreemptedError.exit_code} ]; then',
+        '    scontrol requeue "$SLURM_JOB_ID"',
+        "    break",
+        "  fi",
         "done",
         'exit "$status"',
     ]
