@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from tfdp.cluster import heartbeat
 from tfdp.cluster.detect import detect_cluster
 from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
 from tfdp.cluster.tf_config import ClusterInfo
@@ -63,6 +64,7 @@ def strategy(
     """
     cluster = detect_cluster(os.environ) if kind in ("auto", "multi_worker") else None
     kind = _choose_kind(kind, devices, cluster)
+    heartbeat.current()
     install()
     local = local_devices(_default_devices(kind) if devices is None else devices)
     workers = len(cluster.workers) if cluster and kind == "multi_worker" else 1
@@ -109,8 +111,9 @@ def _multi_worker(
         "compression": compression,
         **must_agree,
     }
-    meet(cluster, facts, start_timeout(os.environ))
-    _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster, compression)))
+    with heartbeat.activity(heartbeat.Activity.MEETING):
+        meet(cluster, facts, start_timeout(os.environ))
+        _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster, compression)))
     return _joined[0][1]
 
 

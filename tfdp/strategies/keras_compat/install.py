@@ -41,6 +41,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.backend.tensorflow import trainer as tf_trainer
     from keras.src.backend.tensorflow.optimizer import TFOptimizer
     from keras.src.callbacks.backup_and_restore import BackupAndRestore
+    from keras.src.callbacks.callback_list import CallbackList
     from keras.src.callbacks.csv_logger import CSVLogger
     from keras.src.callbacks.model_checkpoint import ModelCheckpoint
     from keras.src.callbacks.tensorboard import TensorBoard
@@ -54,6 +55,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from tensorflow.python.data.ops import multi_device_iterator_ops
 
     from tfdp.strategies.keras_compat import (
+        beats,
         callbacks,
         iterators,
         layers,
@@ -83,6 +85,11 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "predict_on_batch", trainer.predict_on_batch),
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
+        (CallbackList, "on_epoch_begin", beats.epoch_begin),
+        (CallbackList, "on_epoch_end", beats.epoch_end),
+        (CallbackList, "on_test_begin", beats.evaluation_begin),
+        (CallbackList, "on_test_end", beats.evaluation_end),
+        (CallbackList, "on_train_end", beats.train_end),
         (Trainer, "get_metrics_result", trainer.get_metrics_result),
         (
             tf_trainer.TensorFlowTrainer,

@@ -12,6 +12,7 @@ from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.trainers import trainer as base_trainer
 
 from tfdp.errors import DataError, UnsupportedError
+from tfdp.strategies.keras_compat.beats import StepBeats, with_beats
 from tfdp.strategies.keras_compat.gathering import Place
 from tfdp.strategies.keras_compat.metrics import is_of_whole_batch, mark
 from tfdp.strategies.step import ReplicaStep, current_step
@@ -33,9 +34,11 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
     """
     strategy = self.distribute_strategy
     _check_built_inside(self)
+    trains = step_function != self.test_step
     if not _replicates(strategy):
-        return _stock_make_function(self, step_function)
+        return with_beats(_stock_make_function(self, step_function), trains=trains)
     _check_supported(self)
+    beats = StepBeats(trains=trains)
 
     @tf.autograph.experimental.do_not_convert
     def replica_step(data: Any) -> Any:
@@ -45,6 +48,7 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
 
     @tf.autograph.experimental.do_not_convert
     def one_step(data: Any) -> Any:
+        beats.traces()
         outputs = strategy.tfdp_run(replica_step, (data,), managed=True)
         return tree.map_structure(
             lambda value: strategy.experimental_local_results(value)[0], outputs
@@ -61,12 +65,15 @@ def make_function(self: Any, step_function: Callable[[Any], Any]) -> Callable[[A
         first = _is_new_pass(self, iterator)
         for _ in range(self.steps_per_execution):
             try:
+                beats.reads()
                 batch = _next_batch(iterator, strategy)
+                beats.runs()
                 if first:
                     strategy.tfdp_check_same_batches()
                     first = False
                 compiled.spec = getattr(iterator, "element_spec", None)
                 outputs = take_step(batch)
+                beats.ends()
             except (StopIteration, tf.errors.OutOfRangeError):
                 if outputs is None:
                     raise
