@@ -7,6 +7,7 @@ second: a tick that stands still means that the process is stopped or does not g
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import enum
 import faulthandler
@@ -40,7 +41,8 @@ class Activity(enum.IntEnum):
     """What a worker does; `text` says it in a sentence "it is ...".
 
     The program's own code, which tfdp knows nothing of, is "starting" before training and
-    "finished" after it.
+    "finished" after it. A process that is ending does not tick any more: Python's threads are gone,
+    and TensorFlow may still wait for the other workers.
     """
 
     STARTING = 0
@@ -53,6 +55,8 @@ class Activity(enum.IntEnum):
     EPOCH_CALLBACK = 7
     SAVING = 8
     FINISHED = 9
+    ENDING = 10
+    BETWEEN = 11
 
     @property
     def text(self) -> str:
@@ -71,6 +75,8 @@ _TEXTS: Final = {
     Activity.EPOCH_CALLBACK: "in a callback at the end of an epoch",
     Activity.SAVING: "saving a checkpoint",
     Activity.FINISHED: "finished",
+    Activity.ENDING: "ending its process",
+    Activity.BETWEEN: "between two steps",
 }
 
 
@@ -165,6 +171,7 @@ class _FileHeartbeat(Heartbeat):
         self.enter(Activity.STARTING)
         threading.Thread(target=self._tick, name="tfdp heartbeat", daemon=True).start()
         os.register_at_fork(after_in_child=self._stop)
+        atexit.register(self.enter, Activity.ENDING)
 
     def enter(self, activity: Activity, *, step: int | None = None) -> None:
         self._activity = activity

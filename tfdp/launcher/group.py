@@ -241,10 +241,11 @@ class Group:
 
     def _stalled(self, stall: Stall, stacks: tuple[Path, ...], start: float) -> GroupResult:
         worker, at = self._workers[stall.index], self._ended_at
+        told = worker.output.tail()
         failure = Failure(
             Exit(stall.index, STALLED, at),
             at - start,
-            tuple(last_stack(worker.output.tail())),
+            tuple(last_failure(told) if stall.ending else last_stack(told)),
             worker.spec.log,
             stall.message,
             stacks,

@@ -26,11 +26,20 @@ PATIENCE: Final = 10
 _BUSY_CPU: Final = 0.05
 _BUSY_BYTES_PER_SECOND: Final = 100_000.0
 _LONGEST_LOOK_SECONDS: Final = 2.0
+_ENDING_SECONDS: Final = 30.0
+"""TensorFlow waits for the other workers when a process ends."""
+
 _STEPS: Final = 3
 """How many times the longest step so far a step may take."""
 
-_OWN_CODE: Final = (Activity.STARTING, Activity.FINISHED)
-_TOGETHER: Final = (Activity.MEETING, Activity.BUILDING, Activity.STEP, Activity.VALIDATING)
+_OWN_CODE: Final = (Activity.STARTING, Activity.FINISHED, Activity.ENDING)
+_TOGETHER: Final = (
+    Activity.MEETING,
+    Activity.BUILDING,
+    Activity.STEP,
+    Activity.VALIDATING,
+    Activity.BETWEEN,
+)
 """In these, workers wait for each other."""
 
 _log = logging.getLogger("tfdp.launch")
@@ -58,10 +67,12 @@ class Stall:
     Attributes:
       index: the worker that is the cause, as far as one stands out.
       message: a sentence about it and the others.
+      ending: its program has come to its end before, with an error perhaps.
     """
 
     index: int
     message: str
+    ending: bool = False
 
 
 @dataclass
@@ -111,6 +122,9 @@ class _Worker:
         # Less than before: a process of the group has ended, so something goes on.
         return cpu >= _BUSY_CPU or io >= _BUSY_BYTES_PER_SECOND or cpu < 0
 
+    def is_ending(self) -> bool:
+        return self.beat is not None and self.beat.activity is Activity.ENDING
+
     def describe(self, now: float) -> str:
         if self.beat is None:
             return "has not told what it does"
@@ -130,7 +144,6 @@ class StallWatch:
 
     def __init__(self, timeout_seconds: float, *, all_here: bool) -> None:
         self._timeout = timeout_seconds
-        self._tick_timeout = max(timeout_seconds, 3 * TICK_SECONDS)
         self._all_here = all_here
         self._workers: dict[int, _Worker] = {}
         self._time = 0.0
@@ -171,13 +184,19 @@ class StallWatch:
         for index, worker in running.items():
             if worker.stopped >= self._timeout:
                 how = f"its process has been stopped for {worker.stopped:.0f} s"
-            elif worker.tickless >= self._tick_timeout * (PATIENCE if worker.is_busy() else 1):
+            elif worker.tickless >= self._tick_limit(worker):
                 how = f"its process has not run for {worker.tickless:.0f} s"
             else:
                 continue
             told = "" if worker.beat is None else f"; it is {worker.describe(now)}"
-            return Stall(index, f"{how}{told}{_others(running, index, now)}")
+            return Stall(index, f"{how}{told}{_others(running, index, now)}", worker.is_ending())
         return None
+
+    def _tick_limit(self, worker: _Worker) -> float:
+        timeout = max(self._timeout, 3 * TICK_SECONDS)
+        if worker.is_ending():
+            timeout = max(timeout, _ENDING_SECONDS)
+        return timeout * (PATIENCE if worker.is_busy() else 1)
 
     def _stalled(self, running: Mapping[int, _Worker], now: float) -> Stall | None:
         beats = [worker.beat for worker in running.values()]

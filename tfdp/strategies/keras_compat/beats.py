@@ -10,6 +10,7 @@ from keras.src.callbacks.callback_list import CallbackList
 
 from tfdp.cluster.heartbeat import Activity, current
 
+_stock_batch_end = CallbackList.on_train_batch_end
 _stock_epoch_begin = CallbackList.on_epoch_begin
 _stock_epoch_end = CallbackList.on_epoch_end
 _stock_test_begin = CallbackList.on_test_begin
@@ -77,12 +78,20 @@ def epoch_begin(self: CallbackList, epoch: int, logs: Any = None) -> None:
         steps = getattr(getattr(self.model, "optimizer", None), "iterations", None)
         beat.begin_epoch(epoch, None if steps is None else int(steps.numpy()))
     _stock_epoch_begin(self, epoch, logs)
+    beat.enter(Activity.BETWEEN)
+
+
+def batch_end(self: CallbackList, batch: int, logs: Any = None) -> None:
+    """`CallbackList.on_train_batch_end`."""
+    _stock_batch_end(self, batch, logs)
+    current().enter(Activity.BETWEEN)
 
 
 def epoch_end(self: CallbackList, epoch: int, logs: Any = None) -> None:
     """`CallbackList.on_epoch_end`."""
     current().enter(Activity.EPOCH_CALLBACK)
     _stock_epoch_end(self, epoch, logs)
+    current().enter(Activity.BETWEEN)
 
 
 def evaluation_begin(self: CallbackList, logs: Any = None) -> None:

@@ -87,6 +87,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
         (CallbackList, "on_epoch_begin", beats.epoch_begin),
         (CallbackList, "on_epoch_end", beats.epoch_end),
+        (CallbackList, "on_train_batch_end", beats.batch_end),
         (CallbackList, "on_test_begin", beats.evaluation_begin),
         (CallbackList, "on_test_end", beats.evaluation_end),
         (CallbackList, "on_train_end", beats.train_end),
