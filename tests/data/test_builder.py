@@ -150,5 +150,6 @@ def test_fashion_mnist_is_validated_on_its_test_images(tmp_path: Path) -> None:
 
 
 def test_fashion_mnist_names_the_arguments_it_takes(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="takes directory, not folder"):
+    message = r'unknown argument of fashion_mnist "folder".*\(known: directory\)'
+    with pytest.raises(ConfigError, match=message):
         load_data(DataConfig(name="fashion_mnist", arguments={"folder": "x"}), tmp_path)

@@ -14,7 +14,7 @@ from tfdp.config.checks import (
     less_than,
     one_of,
 )
-from tfdp.config.names import DATA_SETS
+from tfdp.config.names import DATA_SETS, ON_ERROR, REMAINDERS, SHARD_POLICIES
 from tfdp.config.section import Rule, Section, setting
 
 
@@ -51,5 +51,46 @@ class DataConfig(Section):
     seed: int = setting(
         "Seed of the order and of the validation split.", at_least(0), less_than(2**31), default=0
     )
+
+    remainder: str = setting(
+        "The last batch of an epoch, where the examples do not divide: exact: has those that are "
+        "left, each weighing as much as any other; drop: is left out; pad: is filled up at weight "
+        "0, so that every batch has the same shape.",
+        one_of(REMAINDERS, what="remainder"),
+        default="exact",
+    )
+    shard: str = setting(
+        "How workers share the reading: data: each reads, or of a stream parses, its own examples "
+        "alone, in one order for any number of workers; file: each reads whole files of its own; "
+        "off: each worker's examples are its own already. auto: what the source allows.",
+        one_of(SHARD_POLICIES, what="policy"),
+        default="auto",
+    )
+    shuffle_buffer: int = setting(
+        "Examples of a stream (TFRecord files) that are shuffled at a time, in serialized form; "
+        "rows that can be read in any order are always shuffled all together.",
+        at_least(1),
+        default=10_000,
+    )
+    transform: str | None = setting(
+        'Changes each training example: "module:function", called as f(x, y, seed) with '
+        "TensorFlow tensors of one example and a seed of its own for tf.random.stateless_* and "
+        "tf.image.stateless_random_*; returns (x, y).",
+        function_reference,
+        default=None,
+    )
+    on_error: str = setting(
+        "An example in a file that cannot be read: fail: stop and name the file and the place; "
+        "skip: look all files through at the start, leave the bad examples out, and say how many.",
+        one_of(ON_ERROR, what="choice"),
+        default="fail",
+    )
+    parallel_calls: int | None = setting(
+        "Pieces of batches that are read, decoded and transformed at a time; null: as many as the "
+        "machine has cores.",
+        at_least(1),
+        default=None,
+    )
+    prefetch: int = setting("Finished batches that wait for the replicas.", at_least(0), default=2)
 
     rules = (Rule(("name", "function"), either_name_or_function, blame="name"),)

@@ -20,9 +20,19 @@ COMPRESSIONS: Final = ("none", "fp16", "bf16")
 
 DATA_SETS: Final = ("fashion_mnist",)
 
+REMAINDERS: Final = ("exact", "drop", "pad")
+
+SHARD_POLICIES: Final = ("auto", "data", "file", "off")
+
+ON_ERROR: Final = ("fail", "skip")
+
 MODELS: Final = ("resnet_small",)
 
 MIXED_PRECISION: Final = ("none", "bfloat16", "float16")
+
+BEST_MODES: Final = ("auto", "min", "max")
+
+NOT_FINITE_ACTIONS: Final = ("stop", "skip_batch", "lower_rate")
 
 OPTIMIZERS: Final = (
     "adadelta",

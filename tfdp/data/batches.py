@@ -1,118 +1,232 @@
-"""Global batches from arrays, in an order that depends on nothing but the seed and the epoch.
-
-tf.data's own shuffle counts how often it has been iterated, so a run that is resumed, or that
-looks at one batch in advance, trains in another order. Here the order of an epoch is a pure
-function: step `s` of epoch `e` is batch number `e * steps + s` of an endless series of sweeps over
-the data, and each sweep is one permutation that belongs to (seed, number of the sweep).
-"""
+"""Global batches of a source, in an order that depends on nothing but the seed and the epoch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfdp.data.arrays import Arrays
+from tfdp.data.finish import Finish, Transform
+from tfdp.data.order import Order, Position
+from tfdp.data.policy import Policy, choose_policy
+from tfdp.data.sources.arrays import ArraySource
+from tfdp.data.sources.base import Source
+from tfdp.data.split import shard_batches
+from tfdp.data.tickets import own_batch, ticket_batches
+from tfdp.errors import TfdpError
 
-_PREFETCHED_BATCHES = 2
+DEFAULT_PREFETCH = 2
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Batches whose expensive part is still to be done: `dataset.tfdp_workload` of `EpochBatches`.
+
+    A strategy cuts the tickets into the pieces of its replicas, and only then has them finished.
+
+    Attributes:
+      tickets: `tickets(worker, workers)`: the batches of tickets of one of several workers that
+        have examples of their own; (0, 1): the global batches.
+      finish: from the tickets of a piece to its examples.
+      policy: how workers share the reading.
+      fingerprint: of the examples, which the workers compare.
+      parallel_calls: pieces that are finished at a time; None: as many as there are cores.
+      prefetch: finished pieces that wait, for each replica.
+    """
+
+    tickets: Callable[[int, int], tf.data.Dataset]
+    finish: Callable[[Any], tuple[Any, ...]]
+    policy: Policy
+    fingerprint: Callable[[], int]
+    parallel_calls: int | None = None
+    prefetch: int = DEFAULT_PREFETCH
+    place: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None
+
+    def share(
+        self,
+        worker: int,
+        workers: int,
+        replicas: int,
+        watch: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+    ) -> tf.data.Dataset:
+        """The finished pieces of one worker's replicas, as `tfdp.data.split.shard_batches`.
+
+        Args:
+          worker: in `[0, workers)`.
+          workers: number of workers.
+          replicas: of this worker.
+          watch: applied to the batches of tickets, or None.
+        """
+        if self.policy.own:
+            tickets, worker, workers = self.tickets(worker, workers), 0, 1
+        else:
+            tickets = self.tickets(0, 1)
+        if watch is not None:
+            tickets = watch(tickets)
+        return self.finished(shard_batches(tickets, worker, workers, replicas), replicas)
+
+    def finished(self, tickets: tf.data.Dataset, replicas: int = 1) -> tf.data.Dataset:
+        """`tickets` with the expensive part done, in the same order."""
+        calls = self.parallel_calls or tf.data.AUTOTUNE
+        with _errors_as_raised(self.finish) as finish:
+            dataset = tickets.map(finish, num_parallel_calls=calls, deterministic=True)
+        if self.place is not None:
+            dataset = self.place(dataset)
+        if self.prefetch:
+            dataset = dataset.prefetch(self.prefetch * replicas)
+        # Without tuning, parallel calls are as many as there are cores. The thread that tunes can
+        # miss that an epoch has ended, and the epoch then waits for its next round, seconds later.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return dataset.with_options(options)
+
+
+@contextmanager
+def _errors_as_raised(function: Callable[[Any], Any]) -> Iterator[Callable[[Any], Any]]:
+    """Gives `function`, whose own errors leave the block as they were raised.
+
+    tf.data puts what goes wrong while it traces a function into an error of AutoGraph.
+    """
+    raised: list[TfdpError] = []
+
+    def watched(argument: Any) -> Any:
+        try:
+            return function(argument)
+        except TfdpError as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield watched
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
 
 
 class EpochBatches:
     """The global batches of one epoch after the other.
 
     Args:
-      arrays: the examples.
+      source: the examples, arrays or a `Source`.
       global_batch: rows in a batch, all replicas together; the last batch of a sweep may have
         fewer.
       seed: of the order; not used without `shuffle`.
       shuffle: whether each sweep has an order of its own.
       steps: batches in an epoch; None for one sweep.
+      remainder: the last batch of a sweep: "exact": has the rows that are left; "drop": is left
+        out; "pad": is filled up with rows of weight 0.
+      shuffle_buffer: serialized examples of a stream that are shuffled at a time.
+      shard: how workers share the reading, see `choose_policy`.
+      transform: changes each example, see `tfdp.data.finish.Transform`.
+      parallel_calls: pieces that are finished at a time; None: as many as there are cores.
+      prefetch: finished batches that wait.
+      place: where finishing is done elsewhere, wraps the data set (see `tfdp.data.service`).
 
     Attributes:
       dataset: a tf.data.Dataset of `(x, y)` or `(x, y, sample_weight)`. Iterating it gives the
-        batches of the epoch that was set last. uint8 images (rank 3 or 4) come as floats in
-        [0, 1] with a channel axis, floats as Keras' float type, everything else as it is.
-      steps: batches in an epoch.
+        batches from the position that was set last to the end of its epoch. It carries
+        `tfdp_workload`, from which the strategies of tfdp share the work out before it is done;
+        everybody else sees finished batches.
+      source: the examples.
+      policy: how workers share the reading, and why.
+      steps: batches in an epoch; None where only the end will tell.
+
+    Raises:
+      DataError: nothing is left after dropping the remainder, or the policy cannot be had.
     """
 
     def __init__(
         self,
-        arrays: Arrays,
+        source: Arrays | Source,
         *,
         global_batch: int,
         seed: int = 0,
         shuffle: bool = True,
         steps: int | None = None,
+        remainder: str = "exact",
+        shuffle_buffer: int = 10_000,
+        shard: str = "auto",
+        transform: Transform | None = None,
+        parallel_calls: int | None = None,
+        prefetch: int = DEFAULT_PREFETCH,
+        place: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
     ) -> None:
-        self.steps_per_sweep = -(-arrays.rows // global_batch)
-        self.steps = self.steps_per_sweep if steps is None else steps
-        self._rows = arrays.rows
-        self._global_batch = global_batch
-        self._seed = seed
-        self._shuffle = shuffle
-        # tf.data runs on the host: there, arrays and counter cost no copies.
-        with tf.device("CPU:0"):
-            self._columns = tf.nest.map_structure(tf.constant, _columns(arrays))
-            self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False, name="data_epoch")
+        self.source = ArraySource(source) if isinstance(source, Arrays) else source
+        self.policy = choose_policy(self.source, shard)
+        self.position = Position()
+        self._order = Order(
+            batch=global_batch,
+            seed=seed,
+            shuffle=shuffle,
+            steps=steps,
+            remainder=remainder,
+            shuffle_buffer=shuffle_buffer,
+        )
+        self._workload = Workload(
+            tickets=self._tickets,
+            finish=Finish(self.source, seed, transform),
+            policy=self.policy,
+            fingerprint=self.source.fingerprint,
+            parallel_calls=parallel_calls,
+            prefetch=prefetch,
+            place=place,
+        )
         self.dataset: tf.data.Dataset = self._build()
 
+    @cached_property
+    def steps(self) -> int | None:
+        if self._order.steps is not None:
+            return self._order.steps
+        return None if self.policy.own else self.steps_per_sweep
+
+    @cached_property
+    def steps_per_sweep(self) -> int | None:
+        """Batches in one sweep over the examples, where their number is known."""
+        rows = self.source.rows
+        return None if rows is None else self._order.steps_per_sweep(rows)
+
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch, from 0, whose batches the next iteration gives."""
-        self._epoch.assign(epoch)
+        """Chooses the epoch, from 0, whose batches the next iteration gives.
+
+        It begins at its first step, unless `set_position` has chosen a step of this very epoch.
+        """
+        if epoch != self.position.epoch:
+            self.position.set(epoch, 0)
+
+    def set_position(self, epoch: int, step: int) -> None:
+        """Chooses where the next iteration begins.
+
+        Args:
+          epoch: from 0.
+          step: of the epoch, from 0; at most `steps`. The batches before it are not read (of a
+            stream: not parsed).
+        """
+        self.position.set(epoch, step)
 
     def rows_in_step(self, step: int) -> int:
         """Rows of step number `step`, from 0, of the epoch that was set last."""
-        slot = (int(self._epoch.numpy()) * self.steps + step) % self.steps_per_sweep
-        return min(self._global_batch, self._rows - slot * self._global_batch)
+        rows, per_sweep = self.source.rows, self.steps_per_sweep
+        if rows is None or per_sweep is None or self._order.remainder == "drop":
+            return self._order.batch
+        slot = (self.position.epoch * (self.steps or per_sweep) + step) % per_sweep
+        return min(self._order.batch, rows - slot * self._order.batch)
+
+    def _tickets(self, worker: int, workers: int) -> tf.data.Dataset:
+        order = replace(self._order, batch=own_batch(self._order.batch, worker, workers))
+        return ticket_batches(self.source, order, self.position, worker, workers)
 
     def _build(self) -> tf.data.Dataset:
-        # The counter is read once per iteration, so changing it never tears an epoch apart.
-        epoch = tf.data.Dataset.from_tensors(0).map(lambda _: self._epoch.read_value())
-        numbers = epoch.flat_map(
-            lambda e: tf.data.Dataset.range(e * self.steps, (e + 1) * self.steps)
-        )
-        dataset = numbers.map(self._batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        # Keras asks for the cardinality, which flat_map hides.
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.steps))
-        # Without tuning, parallel calls are as many as there are cores. The thread that tunes can
-        # miss that an epoch has ended, and the epoch then waits for its next round, seconds later.
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        return dataset.prefetch(_PREFETCHED_BATCHES).with_options(options)
-
-    def _batch(self, number: tf.Tensor) -> Any:
-        rows = self._row_numbers(number)
-        batch = tf.nest.map_structure(lambda column: tf.gather(column, rows), self._columns)
-        x, *targets = batch
-        return (tf.nest.map_structure(_as_input, x), *tf.nest.map_structure(_as_target, targets))
-
-    def _row_numbers(self, number: tf.Tensor) -> tf.Tensor:
-        sweep = number // self.steps_per_sweep
-        first = (number % self.steps_per_sweep) * self._global_batch
-        last = tf.minimum(first + self._global_batch, self._rows)
-        rows = tf.range(first, last)
-        if not self._shuffle:
-            return rows
-        return tf.random.experimental.index_shuffle(
-            rows,
-            seed=tf.stack([tf.constant(self._seed, tf.int64), sweep]),
-            max_index=tf.constant(self._rows - 1, tf.int64),
-        )
-
-
-def _columns(arrays: Arrays) -> tuple[Any, ...]:
-    columns = (arrays.x, arrays.y)
-    return columns if arrays.sample_weight is None else (*columns, arrays.sample_weight)
-
-
-def _as_input(batch: tf.Tensor) -> tf.Tensor:
-    """Scales uint8 images, and gives grey ones their channel axis."""
-    if batch.dtype != tf.uint8 or batch.shape.rank not in (3, 4):
-        return _as_target(batch)
-    scaled = tf.cast(batch, keras.config.floatx()) / 255
-    return scaled[..., tf.newaxis] if batch.shape.rank == 3 else scaled
-
-
-def _as_target(batch: tf.Tensor) -> tf.Tensor:
-    return tf.cast(batch, keras.config.floatx()) if batch.dtype.is_floating else batch
+        dataset = self._workload.finished(self._tickets(0, 1))
+        if self.steps is not None:
+            # Keras asks for the length. It is that of a whole epoch, also for a pass that begins
+            # in the middle: an assertion inside tf.data would not let such a pass end.
+            length = tf.constant(self.steps, tf.int64)
+            dataset.cardinality = lambda: length
+        dataset.tfdp_workload = self._workload
+        return dataset

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfdp.config.data import DataConfig
 from tfdp.config.functions import call_function, load_function
-from tfdp.data.arrays import Arrays, check_images, split_off_validation
-from tfdp.data.images import fashion_mnist
+from tfdp.data.arrays import Arrays, split_off_validation
+from tfdp.data.examples import Examples, TrainingData
+from tfdp.data.sources.registry import Context, load_source
 from tfdp.errors import DataError
 
-Examples: TypeAlias = Arrays | tf.data.Dataset
-"""Rows in memory, or a data set of *global* batches (all replicas together)."""
+__all__ = ["Examples", "TrainingData", "as_training_data", "load_data", "user_data"]
 
 _EXPECTED = (
     "Expected (x, y) or (x, y, sample_weight) of arrays (x and y may also be dicts of arrays), a "
@@ -25,30 +24,25 @@ _EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The examples to train on, and those to validate on, if any."""
-
-    train: Examples
-    validation: Examples | None = None
-
-
-def load_data(config: DataConfig, directory: Path) -> TrainingData:
+def load_data(config: DataConfig, directory: Path, *, worker: int | None = None) -> TrainingData:
     """The examples that a config names.
 
     Args:
       config: section ``data``.
-      directory: where the user's module is looked for first.
+      directory: where the user's module is looked for first, and relative paths begin.
+      worker: this worker's index, or None where there are no workers.
 
     Raises:
-      ConfigError: the user's function is missing or does not take its arguments.
+      ConfigError: the user's function is missing, or it or the source does not take its arguments.
       DataError: the examples are missing, damaged, empty or of the wrong form, or cannot be
         divided as `config.validation_fraction` asks.
     """
     if config.function is not None:
         data = user_data(config.function, config.arguments, directory)
     else:
-        data = bundled_data(str(config.name), config.arguments)
+        data = load_source(
+            str(config.name), config.arguments, Context(directory, worker, config.on_error)
+        )
     if not config.validation_fraction:
         return data
     if data.validation is not None:
@@ -59,32 +53,12 @@ def load_data(config: DataConfig, directory: Path) -> TrainingData:
         )
     if not isinstance(data.train, Arrays):
         raise DataError(
-            f"data.validation_fraction is {config.validation_fraction}, but a tf.data.Dataset "
-            "cannot be divided by rows.",
-            hint="Return arrays, or a pair (training, validation) of data sets.",
+            f"data.validation_fraction is {config.validation_fraction}, but only rows in memory "
+            "can be divided by rows.",
+            hint="Return arrays or a pair (training, validation); a source of files takes a "
+            "pattern of its own for validation.",
         )
     return TrainingData(*split_off_validation(data.train, config.validation_fraction, config.seed))
-
-
-def bundled_data(name: str, arguments: Mapping[str, Any]) -> TrainingData:
-    """The data that ships with tfdp: "fashion_mnist", validated on its test images.
-
-    Args:
-      name: which data.
-      arguments: ``directory``: optional, the original files instead of the bundled subset.
-
-    Raises:
-      DataError: no such data or argument, or a missing or damaged file.
-    """
-    if name != "fashion_mnist":
-        raise DataError(f"data.name: there is no {name!r}; known: fashion_mnist.")
-    unknown = sorted(set(arguments) - {"directory"})
-    if unknown:
-        raise DataError(f"data.arguments: fashion_mnist takes directory, not {', '.join(unknown)}.")
-    (x_train, y_train), (x_test, y_test) = fashion_mnist(**arguments)
-    check_images(x_train, "training data")
-    check_images(x_test, "validation data")
-    return TrainingData(Arrays(x_train, y_train), Arrays(x_test, y_test, place="validation data"))
 
 
 def user_data(reference: str, arguments: Mapping[str, Any], directory: Path) -> TrainingData:

@@ -22,16 +22,19 @@ def batch_digest(leaves: list[np.ndarray]) -> int:
     return crc & 0x7FFFFFFF
 
 
-def remember_first_batch(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
+def remember_first_batch(
+    dataset: tf.data.Dataset, digests: list[int], salt: int = 0
+) -> tf.data.Dataset:
     """The same data set; each pass over it puts the digest of its first batch into `digests`.
 
     Args:
         dataset: any; components that are not tensors are left out of the digest.
         digests: receives an int for each pass, before the first batch is handed out.
+        salt: a number below 2**31 that the digests depend on too.
     """
 
     def record(*leaves: Any) -> np.int32:
-        digests.append(batch_digest(list(leaves)))
+        digests.append(batch_digest([np.asarray(salt), *leaves]))
         return np.int32(0)
 
     def look(index: tf.Tensor, batch: Any) -> Any:

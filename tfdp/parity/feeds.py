@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdp.data.arrays import Arrays
 from tfdp.data.batches import EpochBatches
 from tfdp.data.builder import Examples, TrainingData
+from tfdp.data.sources.base import Source
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,19 @@ def make_feed(data: TrainingData, batch_size: int, steps: int, *, as_in_training
       steps: full batches of an epoch, at the most.
       as_in_training: whether arrays become batches as in `tfdp train`, which scales images.
     """
-    if isinstance(data.train, Arrays):
-        train = _few_rows(data.train, batch_size, steps)
+    train = _without_source(data.train, batch_size)
+    if isinstance(train, Arrays):
+        train = _few_rows(train, batch_size, steps)
         rest = train.rows % batch_size
         last = f", the last of {rest} row{'s' if rest > 1 else ''}" if rest else ""
         what = f"{-(-train.rows // batch_size)} steps of {batch_size} rows{last}"
     else:
-        train = data.train.take(steps)
+        train = train.take(steps)
         what = f"at most {steps} steps"
     fit = _arguments(train, batch_size, as_in_training)
     evaluate = dict(fit)
     if data.validation is not None:
-        validation = data.validation
+        validation = _without_source(data.validation, batch_size)
         if isinstance(validation, Arrays):
             validation = _few_rows(validation, batch_size, steps)
         else:
@@ -64,6 +66,12 @@ def make_feed(data: TrainingData, batch_size: int, steps: int, *, as_in_training
     return Feed(fit, evaluate, _inputs_only(evaluate), what)
 
 
+def _without_source(examples: Examples, batch_size: int) -> Arrays | tf.data.Dataset:
+    if isinstance(examples, Source):
+        return EpochBatches(examples, global_batch=batch_size, shuffle=False).dataset
+    return examples
+
+
 def _few_rows(arrays: Arrays, batch_size: int, steps: int) -> Arrays:
     """Full batches from the start, and the rows that the last batch of all the data has."""
     rest = arrays.rows % batch_size
@@ -71,7 +79,9 @@ def _few_rows(arrays: Arrays, batch_size: int, steps: int) -> Arrays:
     return arrays.take(np.arange(rows), arrays.place)
 
 
-def _arguments(examples: Examples, batch_size: int, as_in_training: bool) -> dict[str, Any]:
+def _arguments(
+    examples: Arrays | tf.data.Dataset, batch_size: int, as_in_training: bool
+) -> dict[str, Any]:
     if isinstance(examples, tf.data.Dataset):
         return {"x": examples}
     if as_in_training:

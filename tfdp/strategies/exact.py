@@ -115,6 +115,9 @@ class ExactStrategy:
         """
         if self.num_replicas_in_sync == 1 or not isinstance(dataset, tf.data.Dataset):
             return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+        workload = getattr(dataset, "tfdp_workload", None)
+        if workload is not None:
+            return self._tfdp_distribute_workload(dataset, workload, options)
         worker, workers, replicas = self._tfdp_place()
         policy = dataset.options().experimental_distribute.auto_shard_policy
         own = workers > 1 and policy == tf.data.experimental.AutoShardPolicy.OFF
@@ -136,6 +139,36 @@ class ExactStrategy:
         distributed.tfdp_own_shards = own
         if workers > 1:
             self._tfdp_digests.append(digests)
+        return distributed
+
+    def _tfdp_distribute_workload(self, dataset: Any, workload: Any, options: Any) -> Any:
+        """Shares batches out whose expensive part is still to be done, for a replica's part only.
+
+        Args:
+            dataset: the finished batches, of which only the types are looked at.
+            workload: see `tfdp.data.batches.Workload`.
+            options: as in TensorFlow.
+        """
+        worker, workers, replicas = self._tfdp_place()
+        own = workers > 1 and workload.policy.own
+        digests: list[int] = []
+
+        def watch(tickets: tf.data.Dataset) -> tf.data.Dataset:
+            if workers == 1:
+                return tickets
+            salt = 0 if own else workload.fingerprint()
+            return remember_first_batch(tickets, digests, salt)
+
+        def this_workers_share(context: Any) -> tf.data.Dataset:
+            del context
+            return workload.share(worker, workers, replicas, watch)
+
+        with self._tfdp_step_counts_may_differ(own):
+            distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
+        distributed.tfdp_element_spec = dataset.element_spec
+        distributed.tfdp_own_shards = own
+        if workers > 1:
+            self._tfdp_digests.append([] if own else digests)
         return distributed
 
     def tfdp_check_same_batches(self) -> None:
@@ -194,6 +227,10 @@ class ExactStrategy:
     def tfdp_gather_from_workers(self, value: int) -> list[int]:
         """One integer (below 2**31) of each worker, in the order of the workers."""
         return [value]
+
+    def tfdp_gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
+        """As many int64 numbers of each worker, in the order of the workers; a collective."""
+        return [list(numbers)]
 
     @contextlib.contextmanager
     def _tfdp_step_counts_may_differ(self, differ: bool) -> Iterator[None]:

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from tfdp.config import Config
 from tfdp.data.arrays import Arrays
-from tfdp.data.batches import EpochBatches
 from tfdp.data.builder import Examples, TrainingData
+from tfdp.data.pipeline import first_rows
+from tfdp.data.sources.base import Source
 from tfdp.errors import ConfigError
 from tfdp.models.compiling import build_optimizer, compile_model
 from tfdp.models.registry import named_model, user_model
@@ -104,8 +105,8 @@ def _build_on_first_row(model: keras.Model, examples: Examples) -> None:
 
 def _first_row(examples: Examples) -> Any:
     if isinstance(examples, Arrays):
-        examples = EpochBatches(
-            examples.take(np.arange(1), examples.place), global_batch=1, shuffle=False
-        ).dataset
+        examples = examples.take(np.arange(1), examples.place)
+    if isinstance(examples, Arrays | Source):
+        examples = first_rows(examples)
     x = next(iter(examples))[0]
     return tf.nest.map_structure(lambda part: part[:1], x)

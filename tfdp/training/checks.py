@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from tfdp.data.arrays import Arrays, check_labels
 from tfdp.data.builder import Examples
+from tfdp.data.pipeline import input_spec
+from tfdp.data.sources.base import Source
 from tfdp.errors import ConfigError, DataError
 
 _SPARSE = "sparse_categorical_crossentropy"
@@ -38,7 +40,7 @@ def check_examples_fit_model(examples: Examples, model: keras.Model) -> None:
     Raises:
       DataError: the shapes do not match, or a label is not among the model's classes.
     """
-    place = examples.place if isinstance(examples, Arrays) else "data.function"
+    place = examples.place if isinstance(examples, Arrays | Source) else "data.function"
     _check_input(row_shape(examples), getattr(model, "input_shape", None), place)
     classes = _classes(model)
     if classes is not None and isinstance(examples, Arrays) and _is_sparse(model.loss):
@@ -55,7 +57,7 @@ def row_shape(examples: Examples) -> tuple[int | None, ...] | None:
             return None
         grey = x.dtype == np.uint8 and x.ndim == 3
         return (*x.shape[1:], 1) if grey else x.shape[1:]
-    spec = examples.element_spec[0]
+    spec = (input_spec(examples) if isinstance(examples, Source) else examples.element_spec)[0]
     if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
         return None
     return tuple(spec.shape[1:])
@@ -66,6 +68,9 @@ def class_count(*parts: Examples | None) -> int | None:
     largest = -1
     for part in parts:
         if part is None:
+            continue
+        if isinstance(part, Source) and part.classes is not None:
+            largest = max(largest, part.classes - 1)
             continue
         if not isinstance(part, Arrays) or not isinstance(part.y, np.ndarray):
             return None

@@ -1,0 +1,33 @@
+"""Rows in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfdp.data.arrays import Arrays
+from tfdp.data.sources.base import RowSource, Tickets
+
+
+class ArraySource(RowSource):
+    """The rows of `tfdp.data.arrays.Arrays`, which have been checked there."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.place = arrays.place
+        self._rows = arrays.rows
+        columns: tuple[Any, ...] = (arrays.x, arrays.y)
+        if arrays.sample_weight is not None:
+            columns = (*columns, arrays.sample_weight)
+        # tf.data runs on the host: there, arrays cost no copies.
+        with tf.device("CPU:0"):
+            self._columns = tf.nest.map_structure(tf.constant, columns)
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def read(self, tickets: Tickets) -> tuple[Any, ...]:
+        at = tickets["at"]
+        columns = tf.nest.map_structure(lambda column: tf.gather(column, at), self._columns)
+        return tuple(columns)

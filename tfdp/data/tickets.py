@@ -1,0 +1,161 @@
+"""Global batches of tickets, from any position of the endless series of sweeps."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tfdp.data.order import Order, Position, shuffled
+from tfdp.data.sources.base import RowSource, Source, StreamSource, Tickets
+from tfdp.errors import DataError
+
+_ENDLESS = tf.int64.max
+
+
+def ticket_batches(
+    source: Source, order: Order, position: Position, worker: int = 0, workers: int = 1
+) -> tf.data.Dataset:
+    """Batches of tickets of the epoch, and from the step, that `position` says.
+
+    Args:
+      source: the examples.
+      order: how they become batches.
+      position: read when a pass begins.
+      worker: of `workers` that share the files of a stream, or have rows of their own.
+      workers: 1 for the batches of all workers together.
+
+    Returns:
+      A data set of `Tickets`.
+
+    Raises:
+      DataError: with remainder "drop", fewer rows than a batch has.
+    """
+    if isinstance(source, RowSource):
+        dataset = _row_tickets(source.rows, order, position)
+    elif isinstance(source, StreamSource):
+        dataset = _stream_tickets(source, order, position, _own_segments(source, worker, workers))
+    else:
+        raise TypeError(f"{type(source).__name__} is neither a RowSource nor a StreamSource")
+    if workers > 1:
+        # Examples of different workers have different numbers.
+        dataset = dataset.map(lambda t: {**t, "number": t["number"] * workers + worker})
+    return dataset.map(lambda t: _pad(t, order)) if order.remainder == "pad" else dataset
+
+
+def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset:
+    per_sweep = order.steps_per_sweep(rows)
+    check_one_batch(rows, order)
+    steps = order.steps or per_sweep
+
+    def batch(epoch: tf.Tensor, step: tf.Tensor) -> Tickets:
+        number = epoch * steps + step
+        sweep, slot = number // per_sweep, number % per_sweep
+        at = tf.range(slot * order.batch, tf.minimum((slot + 1) * order.batch, rows))
+        numbers = step * order.batch + tf.range(tf.size(at, tf.int64))
+        if order.shuffle:
+            at = shuffled(at, rows, order.seed, sweep)
+        if order.remainder == "drop":
+            at, numbers = (
+                tf.ensure_shape(at, [order.batch]),
+                tf.ensure_shape(numbers, [order.batch]),
+            )
+        return {"at": at, "number": numbers, "epoch": epoch}
+
+    def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.Dataset.range(step, steps).map(lambda step: batch(epoch, step))
+
+    return position.dataset().flat_map(epoch_of)
+
+
+def _stream_tickets(
+    source: StreamSource, order: Order, position: Position, segments: list[int]
+) -> tf.data.Dataset:
+    per_sweep = None
+    if order.steps is not None:
+        rows = sum(source.count(segment) for segment in segments)
+        check_one_batch(rows, order)
+        per_sweep = order.steps_per_sweep(rows)
+
+    def sweep_of(sweep: tf.Tensor) -> tf.data.Dataset:
+        return _sweep(source, order, segments, sweep)
+
+    def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
+        if per_sweep is None or order.steps is None:
+            batches = sweep_of(epoch).skip(step)
+        else:
+            number = epoch * order.steps + step
+            sweeps = tf.data.Dataset.range(number // per_sweep, _ENDLESS)
+            batches = sweeps.flat_map(sweep_of).skip(number % per_sweep).take(order.steps - step)
+
+        def ticket(slot: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> Tickets:
+            at, record = batch
+            numbers = (step + slot) * order.batch + tf.range(tf.size(at, tf.int64))
+            if order.remainder == "drop":
+                numbers = tf.ensure_shape(numbers, [order.batch])
+            return {"at": at, "number": numbers, "epoch": epoch, "record": record}
+
+        return batches.enumerate().map(ticket)
+
+    return position.dataset().flat_map(epoch_of)
+
+
+def _sweep(
+    source: StreamSource, order: Order, segments: list[int], sweep: tf.Tensor
+) -> tf.data.Dataset:
+    """Batches of `(at, record)` of one pass over all segments."""
+    turn = tf.range(len(segments), dtype=tf.int64)
+    if order.shuffle and segments:
+        turn = shuffled(turn, len(segments), order.seed, sweep)
+    turn = tf.gather(tf.constant(segments, tf.int64), turn)
+    files = tf.data.Dataset.from_tensor_slices(turn)
+    if order.shuffle:
+        records = files.interleave(
+            source.records,
+            cycle_length=max(1, min(order.open_files, len(segments))),
+            block_length=16,
+        ).shuffle(
+            order.shuffle_buffer,
+            seed=order.seed * 1_000_003 + sweep + 1,
+            reshuffle_each_iteration=False,
+        )
+    else:
+        records = files.flat_map(source.records)
+    return records.batch(order.batch, drop_remainder=order.remainder == "drop")
+
+
+def own_batch(batch: int, worker: int, workers: int) -> int:
+    """One worker's part of a global batch, where each has examples of its own."""
+    return batch // workers + (worker < batch % workers)
+
+
+def check_one_batch(rows: int, order: Order) -> None:
+    """Raises a `DataError` where dropping the remainder would drop everything."""
+    if order.remainder == "drop" and rows < order.batch:
+        raise DataError(
+            f"data.remainder: drop leaves nothing of {rows} examples, as a batch has "
+            f"{order.batch}.",
+            hint="Set data.remainder: exact, or a smaller data.global_batch.",
+        )
+
+
+def _own_segments(source: StreamSource, worker: int, workers: int) -> list[int]:
+    """The segments of the files that fall to a worker, whole files in turn."""
+    files: dict[str, int] = {}
+    for segment in range(source.segments):
+        files.setdefault(source.file_of(segment), len(files))
+    return [s for s in range(source.segments) if files[source.file_of(s)] % workers == worker]
+
+
+def _pad(tickets: Tickets, order: Order) -> Tickets:
+    """Fills a batch up with its first example, at weight 0.
+
+    The others weigh so much more that a mean over the full batch is the mean over them.
+    """
+    found = tf.size(tickets["at"])
+    there = tf.range(order.batch) < found
+    source = tf.where(there, tf.range(order.batch), 0)
+    scale = tf.cast(order.batch, tf.float32) / tf.cast(found, tf.float32)
+    padded = {
+        name: value if value.shape.rank == 0 else tf.gather(value, source)
+        for name, value in tickets.items()
+    }
+    return {**padded, "weight": tf.where(there, scale, 0.0)}
