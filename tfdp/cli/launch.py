@@ -74,6 +74,11 @@ def _add_group(parser: argparse.ArgumentParser) -> None:
         "same command on each machine, it starts the workers that the file places there",
     )
     group.add_argument(
+        "--host",
+        metavar="NAME",
+        help="how the hosts file calls this machine (default: by any of its names and addresses)",
+    )
+    group.add_argument(
         "--start-timeout",
         metavar="S",
         type=_seconds,
@@ -176,6 +181,7 @@ def run(options: argparse.Namespace) -> int:
         workers=options.workers,
         devices_per_worker=options.devices_per_worker,
         hosts=options.hosts,
+        host=options.host,
         start_timeout_seconds=options.start_timeout,
         max_restarts=options.max_restarts,
         min_workers=options.min_workers,

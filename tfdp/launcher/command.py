@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from tfdp.cluster.address import host_of
 from tfdp.cluster.environments.base import base_port
 from tfdp.cluster.environments.hosts_file import (
     addresses_of,
@@ -56,6 +57,7 @@ class LaunchOptions:
     workers: int | None
     devices_per_worker: int | None
     hosts: Path | None
+    host: str | None
     start_timeout_seconds: float | None
     max_restarts: int
     min_workers: int | None
@@ -204,10 +206,12 @@ def _hosts(options: LaunchOptions) -> tuple[tuple[str, ...] | None, tuple[int, .
             hint="A config ends in .yaml or .yml; a program is found on PATH or by its path.",
         )
     if options.hosts is None:
+        if options.host is not None:
+            raise ConfigError("--host says which host of a hosts file this is; --hosts is missing")
         return None, None
     entries = read_hosts_file(options.hosts)
     addresses = addresses_of(entries, base_port(os.environ, "hosts file"))
-    names = local_names()
+    names = local_names() if options.host is None else {options.host, host_of(f"{options.host}:1")}
     indexes = tuple(local_indexes(addresses, names))
     if not indexes:
         raise ClusterError(

@@ -122,6 +122,10 @@ class _Worker:
         # Less than before: a process of the group has ended, so something goes on.
         return cpu >= _BUSY_CPU or io >= _BUSY_BYTES_PER_SECOND or cpu < 0
 
+    @property
+    def since(self) -> float:
+        return 0.0 if self.beat is None else self.beat.since
+
     def is_ending(self) -> bool:
         return self.beat is not None and self.beat.activity is Activity.ENDING
 
@@ -208,7 +212,7 @@ class StallWatch:
             return None
         suspects = _suspects(running)
         limits = {index: self._limit(running[index]) for index in suspects}
-        index = max(suspects, key=lambda each: (limits[each], running[each].standstill))
+        index = max(suspects, key=lambda each: (limits[each], -running[each].since))
         worker = running[index]
         alone = len(suspects) == 1
         told = f"it is {worker.describe(now)}{_others(running, index, now)}"
