@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfdp.errors import RunError
-from tfdp.training import metrics_log
+from tfdp.training import jsonl
 from tfdp.training.metrics_log import MetricsLog, read_metrics
 
 
@@ -31,19 +31,33 @@ def test_every_line_is_strict_json(tmp_path: Path) -> None:
 def test_rewind_drops_later_epochs_and_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     log = MetricsLog(path)
-    for epoch in (1, 1, 2, 3):
-        log.append({"epoch": epoch})
+    lines = [
+        ("step", 1, 50),
+        ("epoch", 1, 80),
+        ("step", 2, 100),
+        ("step", 2, 150),
+        ("epoch", 2, 160),
+    ]
+    for kind, epoch, step in lines:
+        log.append({"kind": kind, "epoch": epoch, "step": step})
     with path.open("a") as file:
         file.write('{"epoch": 4, "lo')
-    assert [record["epoch"] for record in read_metrics(path)] == [1, 1, 2, 3]
-    log.rewind(2)
-    assert path.read_text() == '{"epoch": 1}\n{"epoch": 1}\n{"epoch": 2}\n'
-    log.rewind(0)
+
+    def left() -> list[tuple[str, int, int]]:
+        return [(each["kind"], each["epoch"], each["step"]) for each in read_metrics(path)]
+
+    assert left() == lines
+    log.rewind(1, 120)
+    assert left() == lines[:3]
+    # The checkpoint after the last step of an epoch: its validation is still to come.
+    log.rewind(0, 80)
+    assert left() == lines[:1]
+    log.rewind(0, 0)
     assert path.read_text() == ""
 
 
 def test_rewind_makes_an_empty_file_where_there_is_none(tmp_path: Path) -> None:
-    MetricsLog(tmp_path / "metrics.jsonl").rewind(0)
+    MetricsLog(tmp_path / "metrics.jsonl").rewind(0, 0)
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
@@ -58,7 +72,7 @@ def test_a_full_disk_leaves_no_part_of_a_line(
         file.write(content[:5])  # type: ignore[attr-defined]
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(metrics_log, "_write_all", half)
+    monkeypatch.setattr(jsonl, "write_all", half)
     with pytest.raises(RunError, match="No space left on device"):
         log.append({"epoch": 2})
     assert path.read_text() == '{"epoch": 1}\n'

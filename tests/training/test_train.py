@@ -17,9 +17,8 @@ import pytest
 from rich.console import Console
 
 from tests.training.configs import MODULE, make_config
-from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.errors import ConfigError, DataError, RunError, TfdpError
-from tfdp.training import TrainResult, checkpoints, train
+from tfdp.training import TrainResult, checkpoint_file, train
 from tfdp.training.metrics_log import read_metrics
 
 DEADLINE_SECONDS = 120
@@ -45,8 +44,8 @@ def test_a_run_leaves_what_it_promises(tmp_path: Path) -> None:
         "config.yaml",
         "metrics.jsonl",
         "model.keras",
-        "checkpoints/epoch-000001.npz",
-        "checkpoints/epoch-000002.npz",
+        "checkpoints/step-00000003.npz",
+        "checkpoints/step-00000006.npz",
         "tensorboard/train",
         "tensorboard/validation",
     } <= files
@@ -142,7 +141,7 @@ def test_a_resumed_run_is_an_uninterrupted_one(tmp_path: Path, steps_per_epoch: 
 
 def test_a_resume_drops_what_was_logged_after_the_checkpoint(tmp_path: Path) -> None:
     result = run(tmp_path, training__epochs=3)
-    (result.run_directory / "checkpoints" / "epoch-000003.npz").unlink()
+    (result.run_directory / "checkpoints" / "step-00000009.npz").unlink()
     again = run(tmp_path, training__epochs=3, resume=True)
     assert again.history == result.history
     records = read_metrics(result.run_directory / "metrics.jsonl")
@@ -166,7 +165,7 @@ def test_a_run_without_a_checkpoint_yet_starts_again(tmp_path: Path) -> None:
 def test_checkpoints_come_every_few_epochs_and_at_the_end(tmp_path: Path) -> None:
     result = run(tmp_path, training__epochs=5, output__checkpoints={"every_epochs": 2, "keep": 2})
     names = sorted(path.name for path in (result.run_directory / "checkpoints").iterdir())
-    assert names == ["epoch-000004.npz", "epoch-000005.npz"]
+    assert names == ["step-00000012.npz", "step-00000015.npz"]
 
 
 @pytest.mark.parametrize(
@@ -244,14 +243,14 @@ def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_leaves_the_epochs_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stock = checkpoints._write_array
+    stock = checkpoint_file._write_array
 
     def fill(archive: Any, name: str, value: np.ndarray) -> None:
-        if "000002" in archive.filename and name.startswith("00003"):
+        if "00000006" in archive.filename and name.startswith("00003"):
             raise OSError(28, "No space left on device")
         stock(archive, name, value)
 
-    monkeypatch.setattr(checkpoints, "_write_array", fill)
+    monkeypatch.setattr(checkpoint_file, "_write_array", fill)
     with pytest.raises(RunError, match="No space left on device"):
         run(tmp_path)
     monkeypatch.undo()
@@ -265,22 +264,6 @@ def test_precision_is_put_back(tmp_path: Path) -> None:
     before = keras.config.dtype_policy().name
     run(tmp_path, training__mixed_precision="bfloat16", training__epochs=1)
     assert keras.config.dtype_policy().name == before
-
-
-def test_a_worker_that_is_not_the_chief_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One process in the place of worker 1, without the others."""
-    cluster = ClusterInfo(("localhost:1", "localhost:2"), 1, "worker")
-    monkeypatch.setattr("tfdp.training.run.cluster_of", lambda config, environ: cluster)
-    text = io.StringIO()
-    config = make_config(tmp_path, output__tensorboard=True)
-    before = set(tmp_path.rglob("*"))
-    result = train(config, console=Console(file=text))
-    assert len(result.history["loss"]) == 2
-    made = {path for path in set(tmp_path.rglob("*")) - before if "__pycache__" not in path.parts}
-    assert made == set()
-    assert text.getvalue() == ""
 
 
 @pytest.mark.multi_process

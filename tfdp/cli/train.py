@@ -30,7 +30,12 @@ def add_parser(commands: Any) -> None:
         help="where to write results; short for --set output.directory=DIR",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="continue from the last checkpoint of the run"
+        "--resume",
+        nargs="?",
+        const="always",
+        default="never",
+        choices=("always", "auto", "never"),
+        help="go on from the last checkpoint of the run; auto: if there is a run, else start one",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print CONFIG with all defaults, and train nothing"
@@ -55,5 +60,5 @@ def run(options: argparse.Namespace) -> int:
 
     from tfdp.training import train
 
-    train(config, resume=options.resume)
+    train(config, resume="auto" if options.resume == "auto" else options.resume == "always")
     return 0

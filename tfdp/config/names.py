@@ -18,7 +18,15 @@ CROSS_DEVICE_OPS: Final = (
 
 COMPRESSIONS: Final = ("none", "fp16", "bf16")
 
-DATA_SETS: Final = ("fashion_mnist",)
+DATA_SETS: Final = (
+    "fashion_mnist",
+    "npz",
+    "csv",
+    "parquet",
+    "tfrecord",
+    "image_folder",
+    "tfds",
+)
 
 REMAINDERS: Final = ("exact", "drop", "pad")
 

@@ -1,32 +1,57 @@
-"""Checkpoints: everything that the next epoch depends on, in one file for each epoch.
+"""The checkpoints of a run: everything that its next step depends on.
 
-A checkpoint is an uncompressed ``.npz`` that holds every variable of the model (weights,
-statistics, the seeds of random layers) and of the optimizer (step number, learning rate,
-accumulators), bit for bit, and a JSON text with the epoch. Keras' own weight files leave the seeds
-of random layers out, so a run resumed from one would draw other dropout masks.
+``checkpoints/step-00000120.npz`` is the state after 120 steps. It holds every variable of the model
+(weights, statistics, the seeds of random layers) and of the optimizer (step number, learning rate,
+accumulators), what the metrics have added up in the running epoch, what the callbacks remember, and
+the place in the data. Keras' own weight files leave the seeds of random layers out, and
+`BackupAndRestore` the place in the data and the callbacks, so a run resumed from one would train
+something else.
+
+The latest `keep` are kept, and as ``best-....npz`` the `keep_best` best.
 """
 
 from __future__ import annotations
 
-import io
-import json
+import contextlib
+import logging
+import os
 import re
-import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfdp.errors import RunError
+from tfdp.training import checkpoint_file
+from tfdp.training.callback_state import put_arrays_in, take_arrays_out
+from tfdp.training.checkpoint_file import DamagedCheckpointError
 from tfdp.training.files import disk_errors, replacing
+from tfdp.training.progress import Progress
+from tfdp.training.variables import StateArray
 
-FORMAT = 1
+_NAME = re.compile(r"(step|best)-(\d+)\.npz")
 
-_NAME = re.compile(r"epoch-(\d+)\.npz")
-_STATE = "state.json"
+_log = logging.getLogger("tfdp.training")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run, in memory.
+
+    Attributes:
+      progress: how far it has come.
+      variables: see `tfdp.training.variables.read_state`.
+      callbacks: see `tfdp.training.callback_state.read_callbacks`.
+      monitored: value of the metric that tells which checkpoint is best; None where there is none.
+    """
+
+    progress: Progress
+    variables: Sequence[StateArray]
+    callbacks: Mapping[str, Any] = field(default_factory=dict)
+    monitored: float | None = None
 
 
 @dataclass(frozen=True)
@@ -35,166 +60,164 @@ class Checkpoint:
 
     Attributes:
       path: the file.
-      epochs: epochs that were finished when it was written.
+      total_steps: steps that were finished when it was written.
     """
 
     path: Path
-    epochs: int
+    total_steps: int
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come.
-
-    Attributes:
-      epochs: epochs finished.
-      steps: steps finished, over all epochs.
-      history: value of every metric after each epoch.
-    """
-
-    epochs: int
-    steps: int
-    history: Mapping[str, list[float]]
-
-
-def save_checkpoint(
-    directory: Path, model: keras.Model, progress: Progress, *, write: bool = True
-) -> Checkpoint:
-    """Writes a checkpoint.
+class CheckpointStore:
+    """The directory of a run's checkpoints.
 
     Args:
-      directory: where to.
-      model: compiled, with an optimizer that is built.
-      progress: what to store beside the variables.
-      write: False reads the variables and writes nothing. Reading one that is spread over the
-        workers is a step that all workers must take part in.
-
-    Raises:
-      RunError: the disk is full or fails; earlier checkpoints stay.
+      directory: where they are; made when the first one is written.
+      keep: how many of the latest are kept.
+      keep_best: how many of the best are kept beside them.
+      larger_is_better: how monitored values compare.
     """
-    path = directory / f"epoch-{progress.epochs:06d}.npz"
-    values = ((name, _read(variable)) for name, variable in _variables(model))
-    if not write:
-        for _ in values:
-            pass
-        return Checkpoint(path, progress.epochs)
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        names = {}
-        for index, (name, value) in enumerate(values):
-            names[f"{index:05d}"] = {"name": name, "dtype": value.dtype.name}
-            _write_array(archive, f"{index:05d}.npy", value)
-        state = {
-            "format": FORMAT,
-            "epochs": progress.epochs,
-            "steps": progress.steps,
-            "history": progress.history,
-            "variables": names,
-        }
-        archive.writestr(_STATE, json.dumps(state, indent=1))
-    return Checkpoint(path, progress.epochs)
 
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        keep: int = 3,
+        keep_best: int = 0,
+        larger_is_better: bool = False,
+    ) -> None:
+        self.directory = directory
+        self._keep = keep
+        self._keep_best = keep_best
+        self._larger_is_better = larger_is_better
 
-def list_checkpoints(directory: Path) -> list[Checkpoint]:
-    """The checkpoints in `directory`, the earliest first; none where there is no directory."""
-    if not directory.is_dir():
-        return []
-    found = [(path, _NAME.fullmatch(path.name)) for path in directory.iterdir()]
-    checkpoints = [Checkpoint(path, int(match[1])) for path, match in found if match]
-    return sorted(checkpoints, key=lambda checkpoint: checkpoint.epochs)
+    def list(self, kind: str = "step") -> list[Checkpoint]:
+        """The checkpoints, the earliest first: the latest ones ("step"), or the "best"."""
+        if not self.directory.is_dir():
+            return []
+        found = [(path, _NAME.fullmatch(path.name)) for path in self.directory.iterdir()]
+        checkpoints = [
+            Checkpoint(path, int(match[2])) for path, match in found if match and match[1] == kind
+        ]
+        return sorted(checkpoints, key=lambda checkpoint: checkpoint.total_steps)
 
+    def save(self, snapshot: Snapshot) -> Checkpoint:
+        """Writes a checkpoint, and removes those that are no longer kept.
 
-def restore_checkpoint(checkpoint: Checkpoint, model: keras.Model) -> Progress:
-    """Gives every variable of `model` and its optimizer the value in `checkpoint`.
+        Raises:
+          RunError: the disk is full or fails; earlier checkpoints stay.
+        """
+        with disk_errors(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"step-{snapshot.progress.total_steps:08d}.npz"
+        _write(path, snapshot)
+        if self._keep_best and snapshot.monitored is not None:
+            self._keep_as_best(path, snapshot.progress.total_steps)
+        for old in self.list()[: -self._keep]:
+            _remove(old.path)
+        return Checkpoint(path, snapshot.progress.total_steps)
 
-    Args:
-      checkpoint: see `list_checkpoints`.
-      model: compiled; the same architecture and optimizer as the one that was saved, on any number
-        of replicas. An optimizer that is not built yet is built.
+    def load_latest(
+        self, on_damaged: Callable[[str], None] | None = None
+    ) -> tuple[Snapshot, Path] | None:
+        """The latest state that is whole, and its file; None where there is no checkpoint.
 
-    Raises:
-      RunError: the file is damaged, of a newer format, or belongs to another model; `model` is
-        unchanged then.
-    """
-    variables = list(_variables(model))
-    try:
-        with zipfile.ZipFile(checkpoint.path) as archive:
-            state = json.loads(archive.read(_STATE))
-            _check_state(state, variables, checkpoint.path)
-            values = [
-                _read_array(archive, f"{key}.npy", entry["dtype"])
-                for key, entry in state["variables"].items()
-            ]
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
-        raise RunError(
-            f"{checkpoint.path}: the checkpoint is damaged: {error}.",
-            hint="Remove it to resume from the one before.",
-        ) from error
-    for (name, variable), value in zip(variables, values, strict=True):
-        if tuple(variable.shape) != value.shape:
+        Args:
+          on_damaged: is told of each file that is passed over; None: it is logged.
+
+        Raises:
+          RunError: checkpoints are there, and all of them are damaged; or another version of tfdp
+            has written them.
+        """
+        # The best of a run may be older than the latest, and outlive them.
+        candidates = [*self.list("best"), *self.list()]
+        candidates.sort(key=lambda each: (each.total_steps, each.path.name))
+        for checkpoint in reversed(candidates):
+            try:
+                return load(checkpoint.path), checkpoint.path
+            except DamagedCheckpointError as error:
+                text = f"{error.message} Going on with the one before."
+                (on_damaged or _log.warning)(text)
+        if candidates:
             raise RunError(
-                f"{checkpoint.path}: belongs to another model: {name} has shape {value.shape} "
-                f"there and {tuple(variable.shape)} here."
+                f"{self.directory}: none of the {len(candidates)} checkpoints can be read: all are "
+                "damaged.",
+                hint="Start the run again in another directory.",
             )
-    for (_, variable), value in zip(variables, values, strict=True):
-        variable.assign(value)
-    return Progress(state["epochs"], state["steps"], state["history"])
+        return None
+
+    def _keep_as_best(self, path: Path, total_steps: int) -> None:
+        best = self.directory / f"best-{total_steps:08d}.npz"
+        with replacing(best) as temporary:
+            temporary.unlink(missing_ok=True)
+            try:
+                os.link(path, temporary)
+            except OSError:  # a file system without links
+                shutil.copyfile(path, temporary)
+        ranked = sorted(self.list("best"), key=lambda each: self._rank(each.path))
+        for worse in ranked[self._keep_best :]:
+            _remove(worse.path)
+
+    def _rank(self, path: Path) -> float:
+        """Smaller is better; a damaged file is worst."""
+        try:
+            value = checkpoint_file.read_state(path)["monitored"]
+        except DamagedCheckpointError:
+            return float("inf")
+        return -value if self._larger_is_better else value
 
 
-def prune_checkpoints(directory: Path, keep: int) -> None:
-    """Removes all but the latest `keep` checkpoints.
+def load(path: Path) -> Snapshot:
+    """The state in a file.
 
     Raises:
-      RunError: a file cannot be removed.
+      DamagedCheckpointError: the file is damaged.
+      RunError: another version of tfdp has written it.
     """
-    for checkpoint in list_checkpoints(directory)[:-keep]:
-        with disk_errors(checkpoint.path):
-            checkpoint.path.unlink(missing_ok=True)
-
-
-def _variables(model: keras.Model) -> Iterator[tuple[str, keras.Variable]]:
-    """All state of the model and its optimizer, each variable once, in an order that is fixed."""
-    optimizer = model.optimizer
-    if not optimizer.built:
-        optimizer.build(model.trainable_variables)
-    seen = set()
-    for part, variables in (("model", model.variables), ("optimizer", optimizer.variables)):
-        for variable in variables:
-            if id(variable) not in seen:
-                seen.add(id(variable))
-                yield f"{part}/{variable.path}", variable
-
-
-def _check_state(state: Any, variables: list[tuple[str, keras.Variable]], path: Path) -> None:
-    if state["format"] > FORMAT:
-        raise RunError(
-            f"{path}: has format {state['format']}, but this tfdp reads format {FORMAT}.",
-            hint="It was written by a newer tfdp: update tfdp.",
+    arrays, state = checkpoint_file.read(path)
+    try:
+        described = state["variables"]
+        variables = [
+            StateArray(each["name"], array, each["is_parts"])
+            for each, array in zip(described, arrays[: len(described)], strict=True)
+        ]
+        return Snapshot(
+            Progress(
+                epochs=state["epochs"],
+                step=state["step"],
+                total_steps=state["total_steps"],
+                history=state["history"],
+                left_out=frozenset((epoch, step) for epoch, step in state["left_out"]),
+                stopped=state["stopped"],
+            ),
+            variables,
+            put_arrays_in(state["callbacks"], arrays[len(described) :]),
+            state["monitored"],
         )
-    if len(state["variables"]) != len(variables):
-        raise RunError(
-            f"{path}: belongs to another model: it has {len(state['variables'])} variables, "
-            f"the model and optimizer here have {len(variables)}."
-        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedCheckpointError(
+            f"{path}: the checkpoint is damaged: its state lacks {error}."
+        ) from error
 
 
-def _read(variable: keras.Variable) -> np.ndarray:
-    return np.asarray(keras.ops.convert_to_numpy(variable))
+def _write(path: Path, snapshot: Snapshot) -> None:
+    progress = snapshot.progress
+    arrays: list[np.ndarray] = []
+    state = {
+        "epochs": progress.epochs,
+        "step": progress.step,
+        "total_steps": progress.total_steps,
+        "history": {name: list(values) for name, values in progress.history.items()},
+        "left_out": sorted(progress.left_out),
+        "stopped": progress.stopped,
+        "monitored": snapshot.monitored,
+        "callbacks": take_arrays_out(snapshot.callbacks, arrays),
+        "variables": [
+            {"name": each.name, "is_parts": each.is_parts} for each in snapshot.variables
+        ],
+    }
+    checkpoint_file.write(path, [*(each.value for each in snapshot.variables), *arrays], state)
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, value: np.ndarray) -> None:
-    # .npy has no name for bfloat16: its bits are stored, and the state says what they are.
-    stored = value.view(f"u{value.itemsize}") if value.dtype.kind == "V" else value
-    with archive.open(name, "w", force_zip64=True) as file:
-        np.lib.format.write_array(file, stored, allow_pickle=False)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, dtype: str) -> np.ndarray:
-    content = io.BytesIO(archive.read(name))
-    value = np.lib.format.read_array(content, allow_pickle=False)
-    return value if value.dtype.name == dtype else value.view(_extended_dtype(dtype))
-
-
-def _extended_dtype(name: str) -> np.dtype:
-    import ml_dtypes  # TensorFlow depends on it, and imports it
-
-    return np.dtype(getattr(ml_dtypes, name))
+def _remove(path: Path) -> None:
+    with disk_errors(path), contextlib.suppress(FileNotFoundError):
+        path.unlink()

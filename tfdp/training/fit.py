@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from tfdp.config import Config
 from tfdp.data.arrays import Arrays
-from tfdp.data.batches import EpochBatches
 from tfdp.data.builder import Examples, TrainingData
+from tfdp.data.pipeline import training_batches, validation_batches
+from tfdp.data.sources.base import Source
 from tfdp.data.split import count_rows
 from tfdp.errors import DataError
-from tfdp.training.callbacks import CheckpointSaver, EpochOrder, HistoryKeeper
-from tfdp.training.checkpoints import Progress
 from tfdp.training.display import Display
 from tfdp.training.failures import training_errors
 from tfdp.training.listeners import FiniteLossGuard, MetricsWriter
 from tfdp.training.metrics_log import MetricsLog
 from tfdp.training.run_directory import RunDirectory
+from tfdp.training.saver import Checkpoints
 from tfdp.training.telemetry import Listener, Telemetry
 
 
@@ -33,14 +34,14 @@ class Feed:
       steps_per_epoch: what Keras must be told, or None where the data set ends by itself.
       steps: steps in an epoch, or None where only the end will tell.
       rows_in_step: examples in step number n, from 0, of an epoch.
-      order: gives each epoch its order, where that is tfdp's task.
+      position: lets the next iteration begin at (epoch, step), where that is tfdp's task.
     """
 
     dataset: tf.data.Dataset
     steps_per_epoch: int | None
     steps: int | None
     rows_in_step: Callable[[int], int]
-    order: EpochOrder | None
+    position: Callable[[int, int], None] | None
 
 
 def fit(
@@ -48,26 +49,26 @@ def fit(
     model: keras.Model,
     data: TrainingData,
     directory: RunDirectory,
-    progress: Progress,
+    checkpoints: Checkpoints,
     *,
     replicas: int,
     workers: int,
     display: Display | None,
 ) -> dict[str, list[float]]:
-    """Trains `model` from where `progress` says to the last epoch.
+    """Trains `model` from where `checkpoints` stands to the last epoch.
 
     Args:
       config: the whole config.
       model: see `tfdp.training.build.build_model`.
       data: what to train and validate on.
       directory: where to write.
-      progress: what is done already.
+      checkpoints: has restored what is done already.
       replicas: over all workers.
       workers: how many take part.
       display: where to show progress; None in a worker that writes no files and shows nothing.
 
     Returns:
-      The value of every metric after each epoch, those of `progress` included.
+      The value of every metric after each epoch, those before a resume included.
 
     Raises:
       DataError: a data set that does not end and no steps_per_epoch, or a value that TensorFlow
@@ -76,7 +77,8 @@ def fit(
       ClusterError: another worker is gone.
     """
     feed = training_feed(config, data.train)
-    keeper = HistoryKeeper(progress.history)
+    checkpoints.position = feed.position
+    progress = checkpoints.progress
     listeners: list[Listener] = [FiniteLossGuard()]
     if display is not None:
         listeners += [MetricsWriter(MetricsLog(directory.metrics)), display]
@@ -85,37 +87,26 @@ def fit(
         replicas=replicas,
         rows_in_step=feed.rows_in_step,
         steps=feed.steps,
-        finished_steps=progress.steps,
+        finished_steps=progress.total_steps,
+        finished_steps_in_epoch=progress.step,
     )
-    callbacks = [feed.order, keeper, telemetry]
+    callbacks: list[keras.callbacks.Callback] = [telemetry]
     if config.output.tensorboard and display is not None:
         callbacks.append(
             keras.callbacks.TensorBoard(log_dir=str(directory.tensorboard), write_graph=False)
         )
-    checkpoints = config.output.checkpoints
-    if checkpoints.every_epochs:
-        callbacks.append(
-            CheckpointSaver(
-                directory.checkpoints,
-                every_epochs=checkpoints.every_epochs,
-                keep=checkpoints.keep,
-                steps=lambda: telemetry.total_steps,
-                history=keeper.history,
-                write=display is not None,
-            )
-        )
+    callbacks.append(checkpoints)
     with training_errors(lambda: f"step {telemetry.total_steps}", workers=workers):
         model.fit(
             feed.dataset,
             epochs=config.training.epochs,
-            initial_epoch=progress.epochs,
             steps_per_epoch=feed.steps_per_epoch,
             validation_data=validation_feed(config, data.validation),
-            callbacks=[callback for callback in callbacks if callback is not None],
+            callbacks=callbacks,
             shuffle=False,  # the data set has its order
             verbose=0,
         )
-    return keeper.history
+    return checkpoints.history
 
 
 def training_feed(config: Config, examples: Examples) -> Feed:
@@ -126,15 +117,12 @@ def training_feed(config: Config, examples: Examples) -> Feed:
         larger than `data.global_batch`.
     """
     steps = config.training.steps_per_epoch
-    if isinstance(examples, Arrays):
-        batches = EpochBatches(
-            examples,
-            global_batch=config.data.global_batch,
-            seed=config.data.seed,
-            shuffle=config.data.shuffle,
-            steps=steps,
+    if isinstance(examples, Arrays | Source):
+        directory = Path(config.module_directory or ".")
+        batches = training_batches(config.data, examples, directory=directory, steps=steps)
+        return Feed(
+            batches.dataset, None, batches.steps, batches.rows_in_step, batches.set_position
         )
-        return Feed(batches.dataset, None, batches.steps, batches.rows_in_step, EpochOrder(batches))
     rows = _rows_of_first_batch(examples, config.data.global_batch)
     cardinality = int(examples.cardinality())
     if steps is None and cardinality == tf.data.INFINITE_CARDINALITY:
@@ -153,8 +141,8 @@ def validation_feed(config: Config, examples: Examples | None) -> tf.data.Datase
     Raises:
       DataError: a data set that never ends.
     """
-    if isinstance(examples, Arrays):
-        return EpochBatches(examples, global_batch=config.data.global_batch, shuffle=False).dataset
+    if isinstance(examples, Arrays | Source):
+        return validation_batches(config.data, examples).dataset
     if examples is not None and int(examples.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise DataError(
             "data.function: the validation tf.data.Dataset never ends.",

@@ -19,14 +19,12 @@ A number that is not finite is null: JSON has no NaN. This module does not load 
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from tfdp.training.files import disk_errors, write_text
+from tfdp.training.files import write_text
+from tfdp.training.jsonl import append_record, read_lines
 
 
 class MetricsLog:
@@ -45,50 +43,24 @@ class MetricsLog:
         Raises:
           RunError: the disk is full or fails; the lines before it stay.
         """
-        line = (json.dumps(_finite(record), allow_nan=False) + "\n").encode("utf-8")
-        # Unbuffered, or the rest of a line that failed would be written when the file is closed.
-        with disk_errors(self._path), self._path.open("ab", buffering=0) as file:
-            end = file.tell()
-            try:
-                _write_all(file, line)
-            except OSError:
-                file.truncate(end)
-                raise
+        append_record(self._path, record)
 
-    def rewind(self, epochs: int) -> None:
-        """Drops what was written after `epochs` epochs, and a last line that is cut short."""
+    def rewind(self, epochs: int, total_steps: int) -> None:
+        """Drops what was written later, and a last line that is cut short.
+
+        Args:
+          epochs: finished epochs whose lines stay.
+          total_steps: finished steps whose lines stay.
+        """
         kept = [
             line
-            for line, record in _read(self._path)
-            if record["epoch"] <= epochs
-        ]  # fmt: skip
+            for line, record in read_lines(self._path)
+            if record["step"] <= total_steps
+            and (record["kind"] != "epoch" or record["epoch"] <= epochs)
+        ]
         write_text(self._path, "".join(f"{line}\n" for line in kept))
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The records in a ``metrics.jsonl``; a last line that is cut short is left out."""
-    return [record for _, record in _read(path)]
-
-
-def _write_all(file: RawIOBase, content: bytes) -> None:
-    """A nearly full disk takes a part of `content`, and says why only when asked for the rest."""
-    while content:
-        content = content[file.write(content) :]
-
-
-def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    if not path.is_file():
-        return []
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            records.append((line, json.loads(line)))
-        except json.JSONDecodeError:
-            break
-    return records
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return [record for _, record in read_lines(path)]

@@ -7,9 +7,11 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -21,15 +23,16 @@ from tfdp.data.arrays import Arrays
 from tfdp.data.builder import load_data
 from tfdp.errors import RunError
 from tfdp.training.build import build_model
-from tfdp.training.checkpoints import Progress, list_checkpoints, restore_checkpoint
 from tfdp.training.checks import check_row_for_each_replica
 from tfdp.training.compute import build_strategy, cluster_of, compute_settings
 from tfdp.training.display import choose_display, summary_table
 from tfdp.training.files import replacing
 from tfdp.training.fit import fit
+from tfdp.training.incidents import IncidentLog, Kind
 from tfdp.training.metrics_log import MetricsLog
+from tfdp.training.progress import Progress
 from tfdp.training.run_directory import RunDirectory
-from tfdp.training.workers import check_same_epoch
+from tfdp.training.saver import Checkpoints
 
 _log = logging.getLogger("tfdp.training")
 
@@ -49,7 +52,11 @@ class TrainResult:
     metrics: dict[str, float]
 
 
-def train(config: Config, *, resume: bool = False, console: Console | None = None) -> TrainResult:
+Resume = bool | Literal["auto"]
+"""Whether to go on with the run in the directory; "auto": if there is one."""
+
+
+def train(config: Config, *, resume: Resume = False, console: Console | None = None) -> TrainResult:
     """Trains what `config` describes, and writes the run directory.
 
     With TF_CONFIG set, every worker calls this; worker 0 alone writes files and shows progress.
@@ -57,10 +64,11 @@ def train(config: Config, *, resume: bool = False, console: Console | None = Non
     Args:
       config: see `tfdp.config`.
       resume: whether to go on from the last checkpoint of the run directory; a run that has none
-        yet starts from the beginning.
+        yet starts from the beginning. "auto": go on if there is a run, else start one.
       console: where to show progress; None for standard output.
 
     Raises:
+      PreemptedError: SIGTERM or SIGINT asked the run to stop; it has saved, and can go on.
       RunError: the run directory exists (without `resume`), is no run (with it), cannot be written,
         or training diverged.
       ConfigError: the user's functions, the optimizer or the global batch cannot be used.
@@ -74,23 +82,22 @@ def train(config: Config, *, resume: bool = False, console: Console | None = Non
     directory = RunDirectory(Path(config.output.directory))
     # All workers check before they meet in build_strategy, and worker 0 writes only after it: so
     # nobody takes the directory of this run for that of another.
-    directory.check(config, resume=resume)
+    resume = directory.check(config, resume=resume)
     with compute_settings(config.training):
         strategy = build_strategy(config.strategy, {"config": _digest(config)})
         replicas = strategy.num_replicas_in_sync
         check_row_for_each_replica(config.data.global_batch, replicas)
         data = load_data(config.data, Path(config.module_directory or "."))
+        checkpoints = _checkpoints(config, directory, chief=chief)
         with strategy.scope():
             model = build_model(config, data)
-            progress = _restore(directory, model) if resume else Progress(0, 0, {})
-        if cluster is not None:
-            check_same_epoch(strategy, progress.epochs, str(directory.root))
+            progress = checkpoints.restore(model) if resume else Progress()
         _check_epochs(progress, config, directory)
         if resume:
-            _log_resume(progress, data.train, directory)
+            _warn_of_order(data.train)
         if chief:
             directory.create(config)
-            MetricsLog(directory.metrics).rewind(progress.epochs)
+            MetricsLog(directory.metrics).rewind(progress.epochs, progress.total_steps)
         shown = console or Console()
         display = choose_display(shown) if chief else None
         with display or nullcontext():
@@ -99,7 +106,7 @@ def train(config: Config, *, resume: bool = False, console: Console | None = Non
                 model,
                 data,
                 directory,
-                progress,
+                checkpoints,
                 replicas=replicas,
                 workers=1 if cluster is None else len(cluster.workers),
                 display=display,
@@ -123,9 +130,27 @@ def _digest(config: Config) -> str:
     return hashlib.sha256(trained.to_yaml().encode()).hexdigest()[:12]
 
 
-def _restore(directory: RunDirectory, model: keras.Model) -> Progress:
-    checkpoints = list_checkpoints(directory.checkpoints)
-    return restore_checkpoint(checkpoints[-1], model) if checkpoints else Progress(0, 0, {})
+def _checkpoints(config: Config, directory: RunDirectory, *, chief: bool) -> Checkpoints:
+    settings = config.output.checkpoints
+    incidents = IncidentLog(directory.incidents)
+
+    def note(kind: Kind, progress: Progress, details: Mapping[str, Any]) -> None:
+        if chief:
+            incidents.append(kind, epoch=progress.epochs + 1, step=progress.total_steps, **details)
+
+    return Checkpoints(
+        directory.checkpoints,
+        every_epochs=settings.every_epochs,
+        every_steps=settings.every_steps,
+        every_minutes=settings.every_minutes,
+        keep=settings.keep,
+        keep_best=settings.keep_best,
+        monitor=settings.monitor,
+        mode=settings.mode,
+        in_background=settings.in_background,
+        resume=False,
+        on_event=note,
+    )
 
 
 def _check_epochs(progress: Progress, config: Config, directory: RunDirectory) -> None:
@@ -137,14 +162,11 @@ def _check_epochs(progress: Progress, config: Config, directory: RunDirectory) -
         )
 
 
-def _log_resume(
-    progress: Progress, examples: Arrays | tf.data.Dataset, directory: RunDirectory
-) -> None:
-    _log.info("%s: resumed after epoch %d", directory.root, progress.epochs)
+def _warn_of_order(examples: Arrays | tf.data.Dataset) -> None:
     if isinstance(examples, tf.data.Dataset):
         _log.warning(
-            "a tf.data.Dataset of your own starts again from its first order of the examples; "
-            "with arrays the resumed run would train exactly what an uninterrupted one does"
+            "a tf.data.Dataset of your own is read again from its beginning, up to the place where "
+            "the run goes on; it has to give the same batches in the same order again"
         )
 
 
@@ -161,7 +183,7 @@ def _save_model(model: keras.Model, path: Path, *, write: bool) -> None:
 
 def _files(config: Config, directory: RunDirectory) -> dict[str, Path]:
     files = {"model": directory.model, "metrics": directory.metrics}
-    if config.output.checkpoints.every_epochs:
+    if directory.checkpoints.is_dir():
         files["checkpoints"] = directory.checkpoints
     if config.output.tensorboard:
         files["tensorboard"] = directory.tensorboard

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -17,7 +17,15 @@ from tfdp.config.schema import Config
 from tfdp.errors import RunError
 from tfdp.training.files import disk_errors, write_text
 
-MAY_CHANGE = ("training.epochs", "strategy", "output", "module_directory")
+MAY_CHANGE = (
+    "training.epochs",
+    "training.check_gradients",
+    "training.check_replicas_every_steps",
+    "training.on_not_finite",
+    "strategy",
+    "output",
+    "module_directory",
+)
 """Keys that a resumed run may change: the examples, the model and each step stay the same.
 
 The strategy is among them because the number of replicas does not change what is trained.
@@ -45,6 +53,11 @@ class RunDirectory:
         return self.root / "metrics.jsonl"
 
     @property
+    def incidents(self) -> Path:
+        """One JSON object a line: see `tfdp.training.incidents`."""
+        return self.root / "incidents.jsonl"
+
+    @property
     def checkpoints(self) -> Path:
         """What the run can be resumed from: see `tfdp.training.checkpoints`."""
         return self.root / "checkpoints"
@@ -59,17 +72,22 @@ class RunDirectory:
         """The trained model, which plain Keras loads."""
         return self.root / "model.keras"
 
-    def check(self, config: Config, *, resume: bool) -> None:
+    def check(self, config: Config, *, resume: bool | Literal["auto"]) -> bool:
         """Refuses a directory that this run must not or cannot write to; changes nothing.
 
         Args:
           config: what is to be trained.
-          resume: whether to go on with the run that is there.
+          resume: whether to go on with the run that is there; "auto": if there is one.
+
+        Returns:
+          Whether a run is to go on.
 
         Raises:
           RunError: it exists and is not empty, it is not a directory, it cannot be written to, or
             there is no run, or another one, to resume.
         """
+        if resume == "auto":
+            resume = self.config.is_file()
         if resume:
             self._check_same_run(config)
         elif self.root.is_dir() and any(self.root.iterdir()):
@@ -79,6 +97,7 @@ class RunDirectory:
                 "(--set output.directory=...).",
             )
         self._check_writable()
+        return resume
 
     def create(self, config: Config) -> None:
         """Makes the directory and writes the config.

@@ -59,6 +59,7 @@ class Telemetry(keras.callbacks.Callback):
       rows_in_step: examples in step number n (from 0) of an epoch, over all replicas.
       steps: steps in an epoch, or None where it is found out at the end of the first.
       finished_steps: steps of the run that were finished before this process began.
+      finished_steps_in_epoch: how many of them belong to the epoch that it begins with.
       clock: seconds that pass.
     """
 
@@ -70,10 +71,12 @@ class Telemetry(keras.callbacks.Callback):
         rows_in_step: Callable[[int], int],
         steps: int | None,
         finished_steps: int = 0,
+        finished_steps_in_epoch: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self.total_steps = finished_steps
+        self._before = finished_steps_in_epoch
         self._listeners = listeners
         self._replicas = replicas
         self._rows_in_step = rows_in_step
@@ -88,7 +91,8 @@ class Telemetry(keras.callbacks.Callback):
         self._timed_steps = 0
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        self._epoch, self._step, self._rows = epoch + 1, 0, 0
+        self._epoch, self._rows = epoch + 1, 0
+        self._step, self._before = self._before, 0
         self._epoch_start, self._timed_seconds = self._clock(), 0.0
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:

@@ -57,6 +57,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from tfdp.strategies.keras_compat import (
         beats,
         callbacks,
+        fit_loop,
         iterators,
         layers,
         losses,
@@ -85,6 +86,9 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "predict_on_batch", trainer.predict_on_batch),
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
+        (tf_trainer.TensorFlowTrainer, "fit", fit_loop.fit),
+        (tf_trainer.TFEpochIterator, "_enumerate_iterator", fit_loop.enumerate_iterator),
+        (CallbackList, "on_train_begin", fit_loop.train_begin),
         (CallbackList, "on_epoch_begin", beats.epoch_begin),
         (CallbackList, "on_epoch_end", beats.epoch_end),
         (CallbackList, "on_train_batch_end", beats.batch_end),

@@ -5,6 +5,7 @@ An ImportError here means a TensorFlow that the version check should have refuse
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ MirroredExtended = mirrored_strategy.MirroredExtended
 CollectiveExtended = collective_all_reduce_strategy.CollectiveAllReduceExtended
 CollectiveAllReduce = cross_device_ops.CollectiveAllReduce
 MirroredVariable = values.MirroredVariable
+SyncOnReadVariable = values.SyncOnReadVariable
 
 
 def convert_like_run(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,3 +65,23 @@ def global_seed() -> int | None:
     """The seed that `tf.random.set_seed` has set, or None."""
     seed: int | None = context.global_seed()
     return seed
+
+
+def set_cluster_value(key: str, value: str) -> None:
+    """Tells all workers `value`, by the cluster's coordination service; the first value stays."""
+    with contextlib.suppress(tf.errors.AlreadyExistsError):
+        context.context().set_config_key_value(key, value)
+
+
+def wait_for_cluster_value(key: str, timeout_seconds: float = 0) -> str:
+    """The value that some worker has told or will tell.
+
+    Args:
+        key: of the value.
+        timeout_seconds: how long to wait; 0 for as long as the cluster is there.
+
+    Raises:
+        tf.errors.OpError: the time is up, or the cluster has ended.
+    """
+    value: str = context.context().get_config_key_value(key, round(timeout_seconds * 1000))
+    return value

@@ -12,6 +12,7 @@ from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.trainers import trainer as base_trainer
 
 from tfdp.errors import DataError, UnsupportedError
+from tfdp.strategies.keras_compat import fit_loop
 from tfdp.strategies.keras_compat.beats import StepBeats, with_beats
 from tfdp.strategies.keras_compat.gathering import Place
 from tfdp.strategies.keras_compat.metrics import is_of_whole_batch, mark
@@ -168,6 +169,8 @@ def get_metrics_result(self: Any) -> Any:
 def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
     """Builds the model from the types of the data, without taking a batch from it."""
     strategy = self._distribute_strategy
+    if iterator is not None:
+        fit_loop.remember_epoch_iterator(self, iterator)
     _check_built_inside(self)
     if strategy is None or not _replicates(strategy):
         _stock_symbolic_build(self, iterator=iterator, data_batch=data_batch)

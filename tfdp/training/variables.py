@@ -1,0 +1,202 @@
+"""The state of a model as arrays: every variable of the model, its optimizer and its metrics.
+
+A variable that all replicas hold alike is one array. One of which each replica holds a part (what a
+metric has added up, a gradient accumulator) is an array of parts, `(replicas, ...)`: a run that
+goes on with as many replicas gets the parts back to the bit, another one gets what they come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdp.errors import RunError
+from tfdp.strategies.keras_compat import fit_loop
+from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+
+METRICS = "metrics"
+"""First part of the names of what the running epoch has added up."""
+
+
+@dataclass(frozen=True)
+class StateArray:
+    """The value of one variable.
+
+    Attributes:
+      name: its part of the state, its number there, and its path.
+      value: the array; where `is_parts`, of shape `(replicas, ...)` in the order of the replicas.
+      is_parts: whether each replica holds a part.
+    """
+
+    name: str
+    value: np.ndarray
+    is_parts: bool = False
+
+    @property
+    def is_of_metric(self) -> bool:
+        """Whether it belongs to the running epoch rather than to the model."""
+        return self.name.startswith(f"{METRICS}/")
+
+
+def read_state(model: keras.Model) -> list[StateArray]:
+    """Everything that a compiled model, whose optimizer is built, would go on from.
+
+    A step that all workers take part in.
+    """
+    return _read(model, _named_variables(model))
+
+
+def read_metrics(model: keras.Model) -> list[StateArray]:
+    """What the metrics have added up; a step that all workers take part in."""
+    return _read(model, _named(METRICS, model.metrics_variables, set()))
+
+
+def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) -> None:
+    """Gives every variable of `model` and its optimizer its value; the metrics are left alone.
+
+    Args:
+      model: compiled, with the architecture and the optimizer of the model that was read, on any
+        number of replicas. An optimizer that is not built yet is built.
+      state: what `read_state` gave.
+      place: where it comes from, for messages.
+
+    Raises:
+      RunError: it belongs to another model; this one is unchanged then.
+    """
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    values = [array for array in state if not array.is_of_metric]
+    variables = [
+        (name, variable)
+        for name, variable in _named_variables(model, random=any(map(_is_random, values)))
+        if not name.startswith(f"{METRICS}/")
+    ]
+    if len(variables) != len(values):
+        raise RunError(
+            f"{place}: belongs to another model: it has {len(values)} variables, the model and "
+            f"optimizer here have {len(variables)}."
+        )
+    for (name, variable), array in zip(variables, values, strict=True):
+        shape = array.value.shape[1:] if array.is_parts else array.value.shape
+        if shape != tuple(variable.shape):
+            raise RunError(
+                f"{place}: belongs to another model: {name} has shape {shape} there and "
+                f"{tuple(variable.shape)} here."
+            )
+    for (_, variable), array in zip(variables, values, strict=True):
+        _assign(variable, array)
+
+
+def assign_metrics(model: keras.Model, state: Sequence[StateArray]) -> None:
+    """Lets the metrics go on from what `read_metrics` or `read_state` gave."""
+    values = {array.name: array for array in state if array.is_of_metric}
+    for name, variable in _named(METRICS, model.metrics_variables, set()):
+        array = values.get(name)
+        if array is not None:
+            _assign(variable, array)
+
+
+def _named_variables(
+    model: keras.Model, random: bool = False
+) -> Iterator[tuple[str, keras.Variable]]:
+    """All variables, each once, in an order that is fixed; names are for people."""
+    seen: set[int] = set()
+    yield from _named("model", model.variables, seen)
+    yield from _named("optimizer", model.optimizer.variables, seen)
+    yield from _named("random", fit_loop.global_random_state(create=random), seen)
+    yield from _named(METRICS, model.metrics_variables, seen)
+
+
+def _named(
+    part: str, variables: Iterable[keras.Variable], seen: set[int]
+) -> Iterator[tuple[str, keras.Variable]]:
+    for number, variable in enumerate(variables):
+        if id(variable) not in seen:
+            seen.add(id(variable))
+            yield f"{part}/{number}/{variable.path}", variable
+
+
+def _is_random(array: StateArray) -> bool:
+    return array.name.startswith("random/")
+
+
+def _read(model: keras.Model, named: Iterable[tuple[str, keras.Variable]]) -> list[StateArray]:
+    variables = list(named)
+    spread = [variable for _, variable in variables if _is_spread(variable)]
+    parts = iter(_gather_parts(model.distribute_strategy, spread))
+    return [
+        StateArray(name, next(parts), True)
+        if _is_spread(variable)
+        else StateArray(name, np.array(keras.ops.convert_to_numpy(variable)))
+        for name, variable in variables
+    ]
+
+
+def _is_spread(variable: keras.Variable) -> bool:
+    return isinstance(variable.value, tfp.SyncOnReadVariable)
+
+
+def _gather_parts(
+    strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]
+) -> list[np.ndarray]:
+    """Each variable's parts, `(replicas, ...)`."""
+    local = [np.stack([part.numpy() for part in v.value.values]) for v in variables]
+    if not variables or len(local[0]) == strategy.num_replicas_in_sync:
+        return local
+    replicas = strategy.num_replicas_in_sync
+
+    @tf.function
+    def in_slots() -> list[Any]:
+        def slots() -> list[Any]:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            # A part beside zeros: the sum over the replicas is the parts, to the bit.
+            return [
+                tf.scatter_nd([[replica]], value[tf.newaxis], [replicas, *value.shape])
+                for value in (tf.convert_to_tensor(v.value) for v in variables)
+            ]
+
+        return [strategy.reduce("SUM", each, axis=None) for each in strategy.run(slots)]
+
+    return [each.numpy() for each in in_slots()]
+
+
+def _assign(variable: keras.Variable, array: StateArray) -> None:
+    if not _is_spread(variable):
+        variable.assign(_total(array, variable.aggregation) if array.is_parts else array.value)
+        return
+    strategy = variable.value.distribute_strategy
+    parts = _parts(array, strategy.num_replicas_in_sync, variable.aggregation)
+    worker, _, replicas = place_of(strategy)
+    for number, part in enumerate(variable.value.values):
+        part.assign(parts[worker * replicas + number])
+
+
+def _parts(array: StateArray, replicas: int, aggregation: str) -> Any:
+    if array.is_parts and len(array.value) == replicas:
+        return array.value
+    total = _total(array, aggregation) if array.is_parts else array.value
+    if aggregation != "sum":
+        return [total] * replicas
+    return [total, *[np.zeros_like(total)] * (replicas - 1)]
+
+
+def _total(array: StateArray, aggregation: str) -> np.ndarray:
+    if aggregation == "sum":
+        return array.value.sum(axis=0, dtype=array.value.dtype)
+    if aggregation == "mean":
+        return array.value.mean(axis=0, dtype=array.value.dtype)
+    return array.value[0]
+
+
+def place_of(strategy: tf.distribute.Strategy) -> tuple[int, int, int]:
+    """`(worker, workers, replicas per worker)`."""
+    place = getattr(strategy, "_tfdp_place", None)
+    if place is None:  # a stock strategy in one process
+        return 0, 1, strategy.num_replicas_in_sync
+    found: tuple[int, int, int] = place()
+    return found
