@@ -135,6 +135,19 @@ def test_only_the_workers_of_this_machine_are_started(launch: Launch, tmp_path: 
         (["--workers", "0", "train.yaml"], 2, "usage: tfdp launch"),
         (["--workers", "2", "--grace", "-1", "train.yaml"], 2, "usage: tfdp launch"),
         (["--workers", "2"], 2, "usage: tfdp launch"),
+        (
+            ["--workers", "2", "--min-workers", "3", "--max-restarts", "1", "--", "true"],
+            2,
+            "error: --min-workers is 3, but there are only 2 workers",
+        ),
+        (
+            ["--workers", "2", "--min-workers", "1", "--", "true"],
+            2,
+            "error: --min-workers says how",
+        ),
+        (["--workers", "2", "--stall-timeout", "-1", "--", "true"], 2, "usage: tfdp launch"),
+        (["--workers", "2", "--host", "a", "--", "true"], 2, "error: --host says which host of"),
+        (["--hosts", "far", "--host", "b", "--", "true"], 3, "error: far names no worker on this"),
         (["--hosts", "none", "--", "true"], 3, "error: the hosts file none cannot be read"),
         (["--hosts", "far", "--", "true"], 3, "error: far names no worker on this machine"),
         (["--workers", "2", "--hosts", "far", "--", "true"], 3, "error: far names no worker"),
@@ -150,6 +163,22 @@ def test_what_cannot_be_launched(
     done = launch(*arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(problem)
+
+
+def test_half_of_the_machines_may_split(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("one:4000\ntwo:4001\n")
+    options = ["--hosts", "hosts", "--host", "two", "--max-restarts", "1", "--min-workers"]
+    warning = "--min-workers 1 of 2: when the network between the machines is cut, each part may"
+    assert warning in launch(*options, "1", *PYTHON, "pass").stderr
+    done = launch(*options, "2", "--stall-timeout", "0", *PYTHON, "print('here')")
+    assert (done.returncode, done.stdout) == (0, "[worker 1] here\n")
+    assert "is cut" not in done.stderr
+
+
+def test_help_says_what_the_exit_codes_mean(launch: Launch) -> None:
+    shown = launch("--help").stdout
+    assert "  75     they were told to end" in shown
+    assert "  79     a worker was stopped, or the group did not go on" in shown
 
 
 def test_too_few_gpus(launch: Launch) -> None:

@@ -97,7 +97,9 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
         final_statuses=frozenset(e.exit_code for e in _FINAL) if config else frozenset(),
         grace_seconds=options.grace_seconds,
     )
-    _log.info("%d workers, their output is in %s", len(plan.indexes_here()), plan.log_directory)
+    here = len(plan.indexes_here())
+    whose = "worker, its" if here == 1 else "workers, their"
+    _log.info("%d %s output is in %s", here, whose, plan.log_directory)
     return _report(supervise(plan, os.environ, stream), options)
 
 
