@@ -27,6 +27,8 @@ assert threading.active_count() == 1
     [
         "tfdp",
         "tfdp.errors",
+        "tfdp.callbacks",
+        "tfdp.training.incidents",
         "tfdp.config",
         "tfdp.config.functions",
         "tfdp.cluster",

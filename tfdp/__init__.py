@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tfdp import errors
+    from tfdp import callbacks, errors
     from tfdp.cluster.runtime import tune_runtime
     from tfdp.launcher.api import launch
     from tfdp.parity.verify import verify
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfdp.strategies.factory import strategy
 
 _HOME = {
+    "callbacks": ("tfdp.callbacks", None),
     "errors": ("tfdp.errors", None),
     "launch": ("tfdp.launcher.api", "launch"),
     "strategy": ("tfdp.strategies.factory", "strategy"),
@@ -36,6 +37,7 @@ _HOME = {
 
 __all__ = [
     "__version__",
+    "callbacks",
     "errors",
     "launch",
     "strategy",

@@ -8,7 +8,7 @@ from tfdp.config.model import ModelConfig, OptimizerConfig
 from tfdp.config.output import CheckpointsConfig, OutputConfig
 from tfdp.config.schema import Config
 from tfdp.config.strategy import StrategyConfig
-from tfdp.config.training import TrainingConfig
+from tfdp.config.training import NotFiniteConfig, TrainingConfig
 
 __all__ = [
     "Config",
@@ -18,6 +18,7 @@ __all__ = [
     "ModelConfig",
     "OptimizerConfig",
     "TrainingConfig",
+    "NotFiniteConfig",
     "OutputConfig",
     "CheckpointsConfig",
 ]

@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfdp.config.checks import at_least, less_than, not_blank, one_of
-from tfdp.config.names import MIXED_PRECISION
+from tfdp.config.checks import at_least, less_than, more_than, not_blank, one_of
+from tfdp.config.names import MIXED_PRECISION, NOT_FINITE_ACTIONS
 from tfdp.config.section import Section, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotFiniteConfig(Section):
+    """What to do when the loss or a gradient is NaN or infinite."""
+
+    action: str = setting(
+        "stop; or go back to the last good checkpoint and leave the batch out (skip_batch) or go "
+        "on at a lower learning rate (lower_rate).",
+        one_of(NOT_FINITE_ACTIONS, what="action"),
+        default="stop",
+    )
+    rate_factor: float = setting(
+        "What lower_rate multiplies the learning rate by.",
+        more_than(0),
+        less_than(1),
+        default=0.5,
+    )
+    max_rollbacks: int = setting(
+        "How often a run may go back; then it stops.", at_least(1), default=3
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +70,17 @@ class TrainingConfig(Section):
     jit_compile: bool = setting("Compile the step with XLA.", default=False)
     deterministic: bool = setting(
         "Only deterministic TensorFlow kernels: repeats to the bit, slower.", default=False
+    )
+    check_gradients: bool = setting(
+        "Look at every replica's gradients in each step, to name the first that is not finite.",
+        default=True,
+    )
+    check_replicas_every_steps: int = setting(
+        "Steps from one comparison of all replicas' variables to the next, and one after each "
+        "epoch; 0: never.",
+        at_least(0),
+        default=1000,
+    )
+    on_not_finite: NotFiniteConfig = setting(
+        "What to do when the loss or a gradient is not finite.", default=NotFiniteConfig
     )

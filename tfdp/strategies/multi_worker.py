@@ -91,6 +91,14 @@ class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrate
         mine = tf.one_hot(worker, workers, on_value=value, off_value=0, dtype=tf.int32)
         return [int(each) for each in self.reduce("SUM", mine, axis=None).numpy()]
 
+    def tfdp_gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
+        worker, workers, _ = self._tfdp_place()
+        with tf.device("CPU:0"):
+            mine = tf.constant([list(numbers)], tf.int64)
+            rows = tf.pad(mine, [[worker, workers - 1 - worker], [0, 0]])
+        table = self.reduce("SUM", rows, axis=None).numpy()
+        return [[int(number) for number in row] for row in table]
+
     def _agree_on_seed(self) -> None:
         """Gives TensorFlow's unseeded operations the same seed on all workers.
 

@@ -19,6 +19,7 @@ from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 from tfdp.errors import UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+from tfdp.strategies.recorder import recorder_of
 from tfdp.strategies.step import ReplicaStep, current_step
 
 _log = logging.getLogger("tfdp")
@@ -34,11 +35,13 @@ _stock_add_from_reference = TFOptimizer.add_variable_from_reference
 
 def scale_loss(self: Any, loss: Any) -> Any:
     """Keras' loss scaling, and this replica's share of the gradient."""
+    _record_loss(self, loss)
     return _stock_scale_loss(self, _weight_gradient(loss))
 
 
 def dynamic_scale_loss(self: Any, loss: Any) -> Any:
     """The same for dynamic loss scaling."""
+    _record_loss(self, loss)
     return _stock_dynamic_scale_loss(self, _weight_gradient(loss))
 
 
@@ -56,12 +59,17 @@ def backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> 
     """Reduces, then hands over to Keras' clipping, weight decay and update."""
     step = current_step()
     if step is None:
+        _record_gradients(self, grads, trainable_variables)
         _stock_apply_gradients(self, grads, trainable_variables)
     elif self.gradient_accumulation_steps:
-        _accumulate(self, step, prepare(step, grads), trainable_variables)
+        ready = prepare(step, grads)
+        _record_gradients(self, ready, trainable_variables)
+        _accumulate(self, step, ready, trainable_variables)
     else:
         if not step.gradients_reduced:
-            grads = _reduce(step, prepare(step, grads), grads)
+            ready = prepare(step, grads)
+            _record_gradients(self, ready, trainable_variables)
+            grads = _reduce(step, ready, grads)
         _stock_apply_gradients(self, grads, trainable_variables)
 
 
@@ -122,6 +130,21 @@ def prepare(step: ReplicaStep, grads: Sequence[Any]) -> list[Any]:
             _say_how_own_losses_count()
         grads = [_times(g, step.row_share) for g in grads]
     return step.drop_if_empty(grads)
+
+
+def _record_loss(self: Any, loss: Any) -> None:
+    """Lets the optimizer's recorder, where it has one, look at the replica's own loss."""
+    recorder = recorder_of(self)
+    if recorder is not None:
+        step = current_step()
+        recorder.note_loss(loss, None if step is None or not step.may_be_empty else step.rows)
+
+
+def _record_gradients(self: Any, grads: Sequence[Any], variables: Sequence[Any]) -> None:
+    """Lets it look at the gradients as they enter the reduction, before clipping."""
+    recorder = recorder_of(self)
+    if recorder is not None:
+        recorder.note_gradients(grads, [self._get_variable_index(v) for v in variables])
 
 
 @functools.cache

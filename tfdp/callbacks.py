@@ -1,0 +1,34 @@
+"""tfdp's Keras callbacks, for scripts that call `model.fit` themselves.
+
+>>> guards = [tfdp.callbacks.FiniteGuard(), tfdp.callbacks.DriftGuard()]    # doctest: +SKIP
+>>> model.fit(data, callbacks=guards)                                       # doctest: +SKIP
+
+`tfdp train` adds them by itself. Importing this module does not load TensorFlow: the names are
+resolved when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfdp.training.drift import DriftGuard
+    from tfdp.training.nonfinite import FiniteGuard
+
+_HOME = {
+    "DriftGuard": "tfdp.training.drift",
+    "FiniteGuard": "tfdp.training.nonfinite",
+}
+
+__all__ = ["DriftGuard", "FiniteGuard"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tfdp.callbacks' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
