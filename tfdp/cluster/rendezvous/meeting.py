@@ -94,7 +94,10 @@ class Meeting:
         return bool(self._problems) or all(i in self._called and i in heard for i in self._peers)
 
     def _everybody_knows(self) -> bool:
-        return self._exchanged.issuperset(self._peers) and self._talking == 0
+        # Who is known to be missing is not waited for any more.
+        missing = self._without.absent | self._without.excluded
+        awaited = (i for i in self._peers if self._cluster.workers[i] not in missing)
+        return self._exchanged.issuperset(awaited) and self._talking == 0
 
     def _decide(self) -> None:
         # A worker that was told of a problem may not have seen everybody yet: what it would say
