@@ -26,6 +26,7 @@ def _readme() -> str:
 
 # An MPI with its mpiexec comes as a wheel; mpi4py finds it.
 MPI = ["mpi4py>=4.1", "mpich>=5.0"]
+PARQUET = ["pyarrow>=17"]
 NOTEBOOKS = ["ipykernel>=6.29", "matplotlib>=3.9", "nbclient>=0.10", "nbformat>=5.10"]
 
 setup(
@@ -55,16 +56,19 @@ setup(
     extras_require={
         "mpi": MPI,
         "notebooks": NOTEBOOKS,
+        "parquet": PARQUET,
         "test": [
             "import-linter>=2.1",
             "jsonschema>=4.23",
             "mypy>=1.15",
+            "pandas>=2.2",
             "psutil>=6.1",
             "pytest>=8.3",
             "ruff>=0.11",
             "types-PyYAML>=6.0.12",
             *MPI,
             *NOTEBOOKS,
+            *PARQUET,
         ],
     },
     entry_points={"console_scripts": ["tfdp = tfdp.cli.main:main"]},

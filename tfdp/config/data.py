@@ -23,7 +23,7 @@ class DataConfig(Section):
     """The examples, and how many of them make a step."""
 
     name: str | None = setting(
-        f"A data set that comes with tfdp: {', '.join(DATA_SETS)}. Either this or function.",
+        f"A source that tfdp knows: {', '.join(DATA_SETS)}. Either this or function.",
         one_of(DATA_SETS, what="data set"),
         default=None,
     )

@@ -26,6 +26,7 @@ class Arrays:
       y: targets, the same.
       sample_weight: None, or one weight for each row, shape `(rows,)`.
       place: what to call these examples in error messages.
+      per_worker: whether each worker has rows of its own.
 
     Raises:
       DataError: no rows, different numbers of rows, a type that is neither number nor text, or a
@@ -36,6 +37,7 @@ class Arrays:
     y: Any
     sample_weight: Any = None
     place: str = "training data"
+    per_worker: bool = False
 
     def __post_init__(self) -> None:
         for name in ("x", "y", "sample_weight"):
@@ -69,6 +71,7 @@ class Arrays:
             y=_take(self.y, rows),
             sample_weight=_take(self.sample_weight, rows),
             place=place,
+            per_worker=self.per_worker,
         )
 
     def _leaves(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -78,6 +81,12 @@ class Arrays:
                 yield from ((f"{name}[{key!r}]", value[key]) for key in value)
             elif value is not None:
                 yield name, value
+
+
+def rows_of(parts: tuple[Any, ...], place: str, per_worker: bool = False) -> Arrays:
+    """`Arrays` of `(x, y)` or `(x, y, sample_weight)`."""
+    x, y, *weight = parts
+    return Arrays(x, y, weight[0] if weight else None, place=place, per_worker=per_worker)
 
 
 def check_images(x: Any, place: str) -> None:

@@ -6,21 +6,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdp.config.data import DataConfig
 from tfdp.config.functions import call_function, load_function
-from tfdp.data.arrays import Arrays, split_off_validation
+from tfdp.data.arrays import Arrays, rows_of, split_off_validation
 from tfdp.data.examples import Examples, TrainingData
+from tfdp.data.sources.base import Source
+from tfdp.data.sources.frames import from_frame, is_frame
+from tfdp.data.sources.py_dataset import from_py_dataset
 from tfdp.data.sources.registry import Context, load_source
 from tfdp.errors import DataError
 
 __all__ = ["Examples", "TrainingData", "as_training_data", "load_data", "user_data"]
 
 _EXPECTED = (
-    "Expected (x, y) or (x, y, sample_weight) of arrays (x and y may also be dicts of arrays), a "
-    "tf.data.Dataset of batches (x, y), or a pair (training, validation) of two of these."
+    "Expected (x, y) or (x, y, sample_weight) of arrays or pandas frames (x and y may also be "
+    "dicts of arrays), a tf.data.Dataset or keras.utils.PyDataset of batches (x, y), a "
+    "tfdp.data source, or a pair (training, validation) of two of these."
 )
 
 
@@ -98,23 +103,35 @@ def as_training_data(value: Any, *, source: str) -> TrainingData:
     return TrainingData(_as_examples(value, source, "training data"))
 
 
+_WHOLE = (tf.data.Dataset, keras.utils.PyDataset, Source)
+"""What stands for all examples by itself."""
+
+
 def _is_pair(value: Any) -> bool:
     """Whether `value` is (training, validation); (x, y) is a pair of arrays or dicts instead."""
     return (
         isinstance(value, (tuple, list))
         and len(value) == 2
-        and isinstance(value[0], (tuple, list, tf.data.Dataset))
-        and isinstance(value[1], (tuple, list, tf.data.Dataset, type(None)))
+        and isinstance(value[0], (tuple, list, *_WHOLE))
+        and isinstance(value[1], (tuple, list, *_WHOLE, type(None)))
     )
 
 
 def _as_examples(value: Any, source: str, place: str) -> Examples:
+    if isinstance(value, Source):
+        return value
+    if isinstance(value, keras.utils.PyDataset):
+        value = from_py_dataset(value, f"{place} of {source}")
     if isinstance(value, tf.data.Dataset):
         _check_dataset(value, source, place)
         return value
     if isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_column, value)):
-        weight = value[2] if len(value) == 3 else None
-        return Arrays(value[0], value[1], weight, place=f"{place} of {source}")
+        name = f"{place} of {source}"
+        columns = [
+            from_frame(column, f"{name}: {part}") if is_frame(column) else column
+            for part, column in zip(("x", "y", "sample_weight"), value, strict=False)
+        ]
+        return rows_of(tuple(columns), name)
     raise DataError(f"data.function: {source} returned {_shape_of(value)}.", hint=_EXPECTED)
 
 

@@ -42,7 +42,7 @@ def choose_policy(source: Source, asked: str = "auto") -> Policy:
     """
     if asked == "off":
         return Policy("off", "data.shard is off: each worker trains on examples of its own")
-    if getattr(source, "per_worker", False) and asked == "auto":
+    if source.per_worker and asked == "auto":
         return Policy("off", "the file pattern names {worker}: each worker has files of its own")
     if isinstance(source, RowSource):
         if asked == "file":

@@ -15,6 +15,7 @@ class ArraySource(RowSource):
 
     def __init__(self, arrays: Arrays) -> None:
         self.place = arrays.place
+        self.per_worker = arrays.per_worker
         self._rows = arrays.rows
         columns: tuple[Any, ...] = (arrays.x, arrays.y)
         if arrays.sample_weight is not None:

@@ -40,11 +40,12 @@ class Source(ABC):
     Attributes:
       place: what to call the examples in messages, such as "training data".
       classes: how many classes the labels tell apart, where the source knows.
-      parallel: why `read` is worth several threads for one batch, or "" if it is not.
+      per_worker: whether each worker's examples are its own.
     """
 
     place: str = "training data"
     classes: int | None = None
+    per_worker: bool = False
 
     @property
     @abstractmethod
@@ -120,8 +121,4 @@ class StreamSource(Source):
 
     @property
     def rows(self) -> int | None:
-        return None
-
-    def diagnose(self) -> str | None:
-        """Reads everything and says in which file, and where in it, something is damaged."""
         return None

@@ -17,6 +17,12 @@ from tfdp.errors import ConfigError
 
 _MODULES: Final[Mapping[str, str]] = {
     "fashion_mnist": "tfdp.data.sources.fashion_mnist",
+    "npz": "tfdp.data.sources.npz",
+    "csv": "tfdp.data.sources.csv_files",
+    "parquet": "tfdp.data.sources.parquet",
+    "tfrecord": "tfdp.data.sources.tfrecord",
+    "image_folder": "tfdp.data.sources.image_folder",
+    "tfds": "tfdp.data.sources.tfds",
 }
 """Each module has a `FORMAT`; it is imported when it is asked for."""
 

@@ -1,0 +1,70 @@
+"""Errors of tf.data, told as what is wrong with which file or row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
+
+import tensorflow as tf
+
+from tfdp.data.checking import brief_reason, first_fault
+from tfdp.data.sources.base import Source
+from tfdp.errors import DataError
+
+_READING = ("user-defined function passed to", "IteratorGetNext", "MultiDeviceIterator")
+_open_sources: WeakSet[Source] = WeakSet()
+
+
+def remember_source(source: Source) -> None:
+    """Lets `explain` look for a fault in this source as long as it is in use."""
+    _open_sources.add(source)
+
+
+def explain(error: tf.errors.OpError, *sources: Source) -> DataError | None:
+    """What went wrong while examples were read, or None where it was something else.
+
+    Reads the sources from the start until it comes to the fault, which takes a while.
+
+    Args:
+      error: raised by TensorFlow.
+      *sources: where to look; all sources that are in use, if there are none.
+    """
+    text = str(error.message)
+    if isinstance(error, tf.errors.NotFoundError) and "No such file" in text:
+        return DataError(
+            f"{brief_reason(text).split(';')[0]}: the file is gone.",
+            hint="It was there when training began: leave the data alone until it has ended.",
+        )
+    if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError):
+        return None
+    if not isinstance(error, tf.errors.DataLossError) and not any(m in text for m in _READING):
+        return None
+    for source in sources or tuple(_open_sources):
+        try:
+            fault = first_fault(source)
+        except (tf.errors.OpError, OSError) as other:
+            fault = brief_reason(str(other))
+        if fault is not None:
+            return DataError(
+                f"{fault}.",
+                hint="Repair or remove it, or set data.on_error: skip to leave out what cannot be "
+                "read.",
+            )
+    return None
+
+
+@contextmanager
+def data_errors(*sources: Source) -> Iterator[None]:
+    """Turns what tf.data raises inside the block into a `DataError` that names the place.
+
+    Args:
+      *sources: that are read in the block.
+
+    Raises:
+      DataError: an example cannot be read.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise explain(error, *sources) or DataError(brief_reason(str(error.message))) from error
