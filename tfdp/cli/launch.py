@@ -144,7 +144,12 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--run-dir", metavar="DIR", help="where to write results")
     group.add_argument(
-        "--resume", action="store_true", help="continue from the last checkpoint of the run"
+        "--resume",
+        nargs="?",
+        const="always",
+        default="never",
+        choices=("always", "auto", "never"),
+        help="go on from the last checkpoint of the run; auto: if there is a run (so restarts do)",
     )
 
 

@@ -53,7 +53,7 @@ class LaunchOptions:
     program: tuple[str, ...]
     overrides: tuple[str, ...]
     run_directory: str | None
-    resume: bool
+    resume: str
     workers: int | None
     devices_per_worker: int | None
     hosts: Path | None
@@ -124,7 +124,7 @@ def emit(
         start_timeout_seconds=options.start_timeout_seconds,
         grace_seconds=options.grace_seconds,
         image=image,
-        resume=() if config is None or options.resume else RESUME,
+        resume=() if config is None or options.resume != "never" else RESUME,
     )
     text = slurm_script(job) if scheduler == "slurm" else kubernetes_manifest(job)
     if output is None:
@@ -150,7 +150,8 @@ class _Commands:
         if self._config is None:
             return self._options.program
         command = _train_command(self._options, [sys.executable, "-m", "tfdp"])
-        return command if self._options.resume or not restarts else (*command, *RESUME)
+        decided = self._options.resume != "never"
+        return command if decided or not restarts else (*command, *RESUME)
 
 
 def _train_command(options: LaunchOptions, program: list[str]) -> tuple[str, ...]:
@@ -161,7 +162,9 @@ def _train_command(options: LaunchOptions, program: list[str]) -> tuple[str, ...
         command += ["--set", f"strategy.devices={options.devices_per_worker}"]
     if options.run_directory is not None:
         command += ["--run-dir", options.run_directory]
-    return (*command, "--resume") if options.resume else tuple(command)
+    if options.resume != "never":
+        command += ["--resume", options.resume]
+    return tuple(command)
 
 
 def _config(options: LaunchOptions) -> Config | None:
@@ -177,7 +180,7 @@ def _config(options: LaunchOptions) -> Config | None:
             for name, value in (
                 ("--set", options.overrides),
                 ("--run-dir", options.run_directory),
-                ("--resume", options.resume),
+                ("--resume", options.resume != "never"),
             )
             if value
         ]
@@ -264,7 +267,8 @@ def _check_min_workers(options: LaunchOptions, workers: int) -> None:
 def _report(result: GroupResult, options: LaunchOptions) -> int:
     if result.preempted:
         told = "a worker was" if result.interrupt is None else "the workers were"
-        resume = " and --resume" if options.config is not None and not options.resume else ""
+        asks = options.config is not None and options.resume == "never"
+        resume = " and --resume" if asks else ""
         print(
             f"{told} told to end: saved; go on with the same command{resume}",
             file=sys.stderr,
