@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ def _split(
 ) -> Arrays | TfdsSource:
     info = builder.info
     name = f"{place} ({info.full_name}, split {split})"
-    if not isinstance(info.features, Mapping):
+    if not hasattr(info.features, "keys"):
         raise DataError(f"{name}: an example is no dict of features.")
     keys: tuple[Any, ...] = info.supervised_keys or ()
     target = options.target or (keys[1] if len(keys) > 1 else None)
@@ -185,7 +185,7 @@ def _split(
     try:
         instructions = info.splits[split].file_instructions
     except Exception as error:  # an unknown split, or a slice that cannot be read
-        known = ", ".join(info.splits)
+        known = ", ".join(sorted(info.splits))
         raise DataError(f"{name}: there is no such split ({error}); known: {known}.") from error
     source = TfdsSource(
         [_segment(part) for part in instructions],
