@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tfdp.errors import PreemptedError
+
 
 def index() -> int:
     return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
@@ -41,6 +43,10 @@ def sleeps() -> None:
 
 def returns_an_object() -> object:
     return object()
+
+
+def saves() -> None:
+    raise PreemptedError("saved")
 
 
 def leaves() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import tfdp
 from tests.launcher import functions_for_workers as functions
-from tfdp.errors import DataError, StrategyError, WorkerError
+from tfdp.errors import DataError, PreemptedError, StrategyError, WorkerError
 
 pytestmark = pytest.mark.multi_process
 
@@ -68,6 +68,11 @@ def test_a_worker_that_dies() -> None:
     with pytest.raises(WorkerError, match=r"^worker 1 died with signal 6 \(SIGABRT\)") as caught:
         launch(functions.dies)
     assert "last words" in str(caught.value)
+
+
+def test_workers_that_have_saved_after_a_signal() -> None:
+    with pytest.raises(PreemptedError, match="the workers were told to end, have saved and left"):
+        launch(functions.saves)
 
 
 def test_a_worker_that_leaves() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import time
@@ -18,6 +19,8 @@ from tfdp.launcher.process import Exit, WorkerProcess, WorkerSpec
 from tfdp.launcher.stalls import Stall
 from tfdp.launcher.watch import GroupWatch
 from tfdp.launcher.watchdog import Watchdog
+
+_log = logging.getLogger("tfdp.launch")
 
 _LOOK_SECONDS = 0.25
 """How often it is checked whether the reader of the output has left, and the workers go on."""
@@ -130,10 +133,11 @@ class Group:
                     break
                 if self._has_ended(event):
                     exits.append(event)
+                    self._announce(event)
                     leave_by = min(leave_by, event.at + self._patience(event))
             unfinished = tuple(sorted(self._running)) if time.monotonic() >= deadline else ()
         finally:
-            stacks = self._ask_for_stacks() if isinstance(event, Stall) else ()
+            stacks = self._ask_for_stacks(event) if isinstance(event, Stall) else ()
             told = isinstance(event, Interrupt) or any(each.code == PREEMPTED for each in exits)
             self._end(self._grace if told else min(self._grace, FAILURE_GRACE_SECONDS))
         # Those that had ended by themselves before they could be told to.
@@ -151,6 +155,15 @@ class Group:
             unfinished,
             status=max((each.status for each in exits), default=0),
         )
+
+    def _announce(self, event: Exit) -> None:
+        """Says at once what the report says when all have ended."""
+        if event.code == PREEMPTED:
+            _log.info("worker %d has saved and left; the others are expected to", event.index)
+        elif event.code != 0 and self._running:
+            _log.info(
+                "worker %d has ended with %s; ending the others", event.index, event.describe()
+            )
 
     def _patience(self, event: Exit) -> float:
         """How long the others may still run, after a worker has ended like this."""
@@ -188,9 +201,10 @@ class Group:
     def _running_workers(self) -> dict[int, WorkerProcess]:
         return {index: self._workers[index] for index in self._running}
 
-    def _ask_for_stacks(self) -> tuple[Path, ...]:
+    def _ask_for_stacks(self, stall: Stall) -> tuple[Path, ...]:
         """The logs to which the workers have written their stacks."""
         assert self._watch is not None
+        _log.info("worker %d does not go on; ending all", stall.index)
         asked = self._watch.ask_for_stacks(self._running_workers())
         return tuple(self._workers[index].spec.log for index in sorted(asked))
 
