@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from tfdp import __version__
-from tfdp.cli import bench, doctor, features, launch, train, verify
+from tfdp.cli import bench, data, doctor, features, launch, train, verify
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.errors import TfdpError
 
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tfdp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (train, launch, verify, features, bench, doctor):
+    for command in (train, launch, verify, features, data, bench, doctor):
         command.add_parser(commands)
     return parser
 

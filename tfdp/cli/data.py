@@ -1,0 +1,120 @@
+"""``tfdp data``"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tfdp.cli.common import add_config_arguments, prepare_runtime
+from tfdp.cli.help_text import paragraph
+from tfdp.cluster.tf_config import ClusterInfo
+from tfdp.config import Config, load_config
+
+_MOST = 10_000
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the command to the subparsers of ``tfdp``."""
+    parser = commands.add_parser(
+        "data",
+        help="look at, check, convert and prepare data",
+        description=paragraph("Tools for data sets, apart from training."),
+    )
+    tools = parser.add_subparsers(title="tools", metavar="TOOL", required=True)
+    _add_audit(tools)
+
+
+def _add_audit(tools: Any) -> None:
+    parser = tools.add_parser(
+        "audit",
+        help="count what each replica would train on; exit with 1 if an example is lost or doubled",
+        description=paragraph(
+            "Run the input of CONFIG for every worker and replica, without training and without "
+            "decoding, and count: examples, batches, empty batches, examples that are lost or come "
+            "twice. A function of your own (data.function) is called in a process for each worker, "
+            "with a TF_CONFIG, and once without: what the workers read together has to be what "
+            "one process reads. Workers with files or data of their own are told apart by content, "
+            "everything else by row or place in a file."
+        ),
+        epilog=paragraph(
+            "exit code: 0 each example comes as often as CONFIG says, also where data.remainder: "
+            "drop leaves some out; 1 an example is lost, doubled, or not one that a single process "
+            "would read; others as for tfdp train."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_config_arguments(parser)
+    parser.add_argument(
+        "--workers", metavar="W", type=count, help="default: those of TF_CONFIG, else 1"
+    )
+    parser.add_argument(
+        "--replicas", metavar="R", type=count, help="of each worker; default: as CONFIG says"
+    )
+    parser.add_argument(
+        "--epochs", metavar="E", type=count, default=1, help="how many to look at (default 1)"
+    )
+    _add_part(parser)
+    parser.add_argument(
+        "--by",
+        choices=("place", "content"),
+        help="what tells examples apart (default: content where workers have data of their own)",
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.set_defaults(run=run_audit)
+
+
+def _add_part(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--part",
+        choices=("train", "validation"),
+        default="train",
+        help="which examples (default train)",
+    )
+
+
+def run_audit(options: argparse.Namespace) -> int:
+    """Audits; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the config or the data.
+    """
+    config = load_config(options.config, options.overrides)
+    cluster = prepare_runtime()
+
+    from tfdp.data.tools.audit import AuditOptions
+    from tfdp.data.tools.commands import run_audit as run
+    from tfdp.data.tools.subject import subject_of
+
+    wanted = AuditOptions(
+        part=options.part,
+        workers=options.workers or _workers(config, cluster),
+        replicas=options.replicas or _replicas(config),
+        epochs=options.epochs,
+        by=options.by,
+    )
+    return run(subject_of(config), wanted, as_json=options.json)
+
+
+def count(text: str) -> int:
+    """A positive number of something, from the command line."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
+    return int(text)
+
+
+def _workers(config: Config, cluster: ClusterInfo | None) -> int:
+    if cluster is None or config.strategy.kind not in ("auto", "multi_worker"):
+        return 1
+    return len(cluster.workers)
+
+
+def _replicas(config: Config) -> int:
+    """The devices of a worker, as the strategy would take them."""
+    import tensorflow as tf
+
+    from tfdp.config.strategy import device_count
+
+    if config.strategy.kind == "single":
+        return 1
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    return device_count(config.strategy.devices_with(gpus)) or 1

@@ -1,0 +1,1 @@
+"""Tools for data sets, apart from training: audit, convert, peek, prepare."""

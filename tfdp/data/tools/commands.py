@@ -1,0 +1,43 @@
+"""The data tools for the command line: text on standard output, JSON on request."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from tfdp.data.tools.audit import AuditOptions, audit
+from tfdp.data.tools.audit_report import lines_of, table_of, to_json
+from tfdp.data.tools.progress import Counter
+from tfdp.data.tools.subject import Subject
+
+WIDTH = 100
+"""Of what goes to a file or a pipe."""
+
+
+def run_audit(subject: Subject, options: AuditOptions, *, as_json: bool) -> int:
+    """Audits, prints, and returns the exit code: 1 where an example is lost or doubled.
+
+    Raises:
+      TfdpError: see `tfdp.data.tools.audit.audit`.
+    """
+    with Counter("auditing") as counter:
+        found = audit(subject, options, counter.add)
+    if as_json:
+        print(to_json(found))
+        return 0 if found.sound else 1
+    console = output()
+    console.print(table_of(found))
+    for line in lines_of(found):
+        say(console, line)
+    return 0 if found.sound else 1
+
+
+def output() -> Console:
+    """Standard output."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def say(console: Console, line: str) -> None:
+    """Prints a line as it is."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
