@@ -183,6 +183,15 @@ def test_an_unknown_activity() -> None:
         heartbeat.activity("resting").__enter__()
 
 
+@pytest.mark.parametrize("name", ["PMI_RANK", "OMPI_COMM_WORLD_RANK"])
+def test_a_rank_does_not_speak_for_all(
+    name: str, record: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "0")
+    with worker("current().enter(Activity.STEP)", record, repository):
+        assert read_record(record) is None
+
+
 @pytest.mark.parametrize("content", [b"", b"another file", b"x" * 72])
 def test_a_file_that_is_no_record(content: bytes, tmp_path: Path, repository: Path) -> None:
     path = tmp_path / "file"

@@ -28,6 +28,8 @@ TICK_SECONDS: Final = 1.0
 STACKS_SIGNAL: Final = signal.SIGUSR1
 """Makes a worker whose record says so write the Python stacks of its threads to its log."""
 
+_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+
 _MAGIC = b"tfdpbt01"
 _HEADER = struct.Struct("@8sqq")  # magic, process id, whether it writes stacks
 _WORK = struct.Struct("@qqqqq")  # activity, step, epoch, progress, since
@@ -219,13 +221,15 @@ def current(environ: MutableMapping[str, str] = os.environ) -> Heartbeat:
     """This process's heartbeat; the first call starts it, if a launcher asks for one.
 
     The first process that comes has the record as long as it lives: one that it has started, and
-    that inherits its environment, gets a heartbeat that does nothing.
+    that inherits its environment, gets a heartbeat that does nothing. So do the ranks of an mpiexec
+    that a launcher has started: one of them cannot speak for all.
     """
     global _current
     if _current is None:
         with _lock:
             if _current is None:
-                _current = _start(environ.get(HEARTBEAT_VARIABLE, ""))
+                is_rank = any(name in environ for name in _RANKS)
+                _current = _start("" if is_rank else environ.get(HEARTBEAT_VARIABLE, ""))
     return _current
 
 
