@@ -76,8 +76,8 @@ class TrainingConfig(Section):
         default=True,
     )
     check_replicas_every_steps: int = setting(
-        "Steps from one comparison of all replicas' variables to the next, and one after each "
-        "epoch; 0: never.",
+        "Steps from one comparison of all replicas' variables to the next; one more after an epoch "
+        "of a tenth of that, and at the end. 0: never.",
         at_least(0),
         default=1000,
     )

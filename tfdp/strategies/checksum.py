@@ -1,25 +1,27 @@
 """A checksum of each replica's own copy of each variable, to the bit.
 
-A variable's content is read as 64-bit words. Each word is mixed with its position, one-to-one for
-a given position, and the results are added with wrap-around. So a change of any one word changes
-the sum for certain, and other differences, swapped values among them, escape by a rare chance
-only. Integer sums do not depend on the order in which a device adds.
+A variable's content is read as 64-bit words. The upper half of each is folded into the lower one,
+which can be undone, and the word is multiplied by an odd number that belongs to its position; the
+products are added modulo 2^64. So a change of any one word changes the sum for certain, and other
+differences, swapped values among them, escape by a rare chance only. Integer sums do not depend on
+the order in which a device adds.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfdp.strategies.state import state_variables
 
 _WORD_BYTES = 8
-# Odd, so that to multiply by them modulo 2^64 can be undone: from SplitMix64, as signed numbers.
-_OF_VALUE = 0x9E3779B97F4A7C15 - 2**64
-_OF_POSITION = 0xBF58476D1CE4E5B9 - 2**64
-_AGAIN = 0x94D049BB133111EB - 2**64
+_COLUMNS = 4096
+_GOLDEN = 0x9E3779B97F4A7C15  # the constants of SplitMix64
+_MIX = 0xBF58476D1CE4E5B9
 
 
 def equal_variables(model: Any) -> list[Any]:
@@ -51,7 +53,7 @@ def fold(numbers: Sequence[int]) -> int:
     """One signed 64-bit number for a row of them, in order."""
     folded = 0
     for number in numbers:
-        folded = ((folded ^ number) * _OF_VALUE + 1) % 2**64
+        folded = ((folded ^ number) * _GOLDEN + 1) % 2**64
     return folded - 2**64 if folded >= 2**63 else folded
 
 
@@ -74,15 +76,36 @@ def _words(values: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(tf.reshape(flat, [-1, in_word]), tf.int64)
 
 
+@functools.cache
+def _column_weights() -> np.ndarray:
+    """Odd int64 numbers, as if by chance."""
+    numbers = np.arange(1, _COLUMNS + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(_MIX)
+    return ((numbers ^ (numbers >> np.uint64(27))) | np.uint64(1)).view(np.int64)
+
+
 @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
 def _sum_of_words(words: tf.Tensor) -> tf.Tensor:
-    mixed = words * _OF_VALUE + tf.range(tf.size(words, tf.int64), dtype=tf.int64) * _OF_POSITION
-    return tf.reduce_sum(_fold_down(_fold_down(mixed) * _AGAIN))
+    """Four passes over the words; a position's weight is its row's times its column's."""
+    folded = _fold_down(words)
+    columns = tf.constant(_column_weights())
+    rows = tf.size(words, tf.int64) // _COLUMNS
+    whole = tf.reshape(folded[: rows * _COLUMNS], [rows, _COLUMNS])
+    rest = folded[rows * _COLUMNS :]
+    sums = tf.concat(
+        [
+            tf.reduce_sum(whole * columns, axis=1),
+            tf.reduce_sum(rest * columns[: tf.size(rest)], keepdims=True),
+        ],
+        axis=0,
+    )
+    numbers = _fold_down(tf.range(1, rows + 2, dtype=tf.int64) * (_GOLDEN - 2**64))
+    weights = tf.bitwise.bitwise_or(numbers * (_MIX - 2**64), tf.constant(1, tf.int64))
+    return tf.reduce_sum(sums * weights)
 
 
 def _fold_down(words: tf.Tensor) -> tf.Tensor:
     """The upper half of each word into its lower one; it can be undone."""
-    lower_half = tf.constant(2**32 - 1, tf.int64)
-    # The shift is arithmetic, so the copies of the sign that it brings in are cut off.
-    upper = tf.bitwise.bitwise_and(tf.bitwise.right_shift(words, 32), lower_half)
-    return tf.bitwise.bitwise_xor(words, upper)
+    unsigned = tf.bitcast(words, tf.uint64)  # whose shift brings in zeros, not the sign
+    upper = tf.bitwise.right_shift(unsigned, tf.constant(32, tf.uint64))
+    return tf.bitcast(tf.bitwise.bitwise_xor(unsigned, upper), tf.int64)

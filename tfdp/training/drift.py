@@ -24,7 +24,9 @@ _HINT = (
 
 
 class DriftGuard(PositionCallback):
-    """Compares all replicas' variables every few steps and after each epoch.
+    """Compares all replicas' variables every few steps and when `fit` ends.
+
+    Also after an epoch, unless less than a tenth of the steps have been taken since the last time.
 
     The checksums of weights, statistics and the optimizer's state are compared between the local
     replicas, and by one small collective between the workers. With one replica it does nothing.
@@ -74,6 +76,10 @@ class DriftGuard(PositionCallback):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_end(epoch, logs)
+        if self.every_steps and 10 * (self.total_steps - self._equal_step) >= self.every_steps:
+            self.check()
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         if self.every_steps:
             self.check()
 
