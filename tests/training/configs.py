@@ -88,7 +88,7 @@ def write_config(folder: Path, **changes: Any) -> Path:
         place = tree
         for section in sections:
             place = place.setdefault(section, {})
-        place[last] = f"{MODULE}:{value}" if last == "function" else value
+        place[last] = f"{MODULE}:{value}" if last == "function" and value else value
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(tree))
     return path

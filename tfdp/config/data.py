@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdp.config.checks import (
+    a_path,
     at_least,
     either_name_or_function,
     finite,
@@ -84,6 +85,13 @@ class DataConfig(Section):
         "skip: look all files through at the start, leave the bad examples out, and say how many.",
         one_of(ON_ERROR, what="choice"),
         default="fail",
+    )
+    cache: str | None = setting(
+        "Read and decode all examples once: memory, or a folder for files, relative to the run "
+        "directory; null: read them anew in every epoch. The examples of a stream are then rows, "
+        "shuffled all together.",
+        a_path,
+        default=None,
     )
     parallel_calls: int | None = setting(
         "Pieces of batches that are read, decoded and transformed at a time; null: as many as the "

@@ -18,7 +18,7 @@ from tfdp.data.policy import Policy, choose_policy
 from tfdp.data.sources.arrays import ArraySource
 from tfdp.data.sources.base import Source
 from tfdp.data.split import shard_batches
-from tfdp.data.tickets import own_batch, ticket_batches
+from tfdp.data.tickets import own_batch, own_rows, ticket_batches
 from tfdp.errors import TfdpError
 
 DEFAULT_PREFETCH = 2
@@ -33,6 +33,7 @@ class Workload:
     Attributes:
       tickets: `tickets(worker, workers)`: the batches of tickets of one of several workers that
         have examples of their own; (0, 1): the global batches.
+      length: `length(worker, workers)`: how many batches those are in a whole epoch.
       finish: from the tickets of a piece to its examples.
       policy: how workers share the reading.
       fingerprint: of the examples, which the workers compare.
@@ -41,6 +42,7 @@ class Workload:
     """
 
     tickets: Callable[[int, int], tf.data.Dataset]
+    length: Callable[[int, int], int]
     finish: Callable[[Any], tuple[Any, ...]]
     policy: Policy
     fingerprint: Callable[[], int]
@@ -95,6 +97,7 @@ def _errors_as_raised(function: Callable[[Any], Any]) -> Iterator[Callable[[Any]
     """
     raised: list[TfdpError] = []
 
+    @tf.autograph.experimental.do_not_convert
     def watched(argument: Any) -> Any:
         try:
             return function(argument)
@@ -172,6 +175,7 @@ class EpochBatches:
         )
         self._workload = Workload(
             tickets=self._tickets,
+            length=self._length,
             finish=Finish(self.source, seed, transform),
             policy=self.policy,
             fingerprint=self.source.fingerprint,
@@ -188,10 +192,9 @@ class EpochBatches:
         return None if self.policy.own else self.steps_per_sweep
 
     @cached_property
-    def steps_per_sweep(self) -> int | None:
-        """Batches in one sweep over the examples, where their number is known."""
-        rows = self.source.rows
-        return None if rows is None else self._order.steps_per_sweep(rows)
+    def steps_per_sweep(self) -> int:
+        """Batches in one sweep over the examples, if one worker has them all."""
+        return self._order.steps_per_sweep(self.source.rows)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch, from 0, whose batches the next iteration gives.
@@ -213,22 +216,39 @@ class EpochBatches:
 
     def rows_in_step(self, step: int) -> int:
         """Rows of step number `step`, from 0, of the epoch that was set last."""
-        rows, per_sweep = self.source.rows, self.steps_per_sweep
-        if rows is None or per_sweep is None or self._order.remainder == "drop":
+        rows, per_sweep = self._rows, self.steps_per_sweep
+        if self.policy.own or self._order.remainder == "drop":
             return self._order.batch
         slot = (self.position.epoch * (self.steps or per_sweep) + step) % per_sweep
         return min(self._order.batch, rows - slot * self._order.batch)
 
+    @cached_property
+    def _rows(self) -> int:
+        return self.source.rows
+
+    def _length(self, worker: int, workers: int) -> int:
+        """Batches in an epoch of one of several workers that have examples of their own."""
+        order = self._own_order(worker, workers)
+        rows = own_rows(self.source, *self._file_turn(worker, workers))
+        return order.steps or order.steps_per_sweep(rows)
+
+    def _own_order(self, worker: int, workers: int) -> Order:
+        return replace(self._order, batch=own_batch(self._order.batch, worker, workers))
+
     def _tickets(self, worker: int, workers: int) -> tf.data.Dataset:
-        order = replace(self._order, batch=own_batch(self._order.batch, worker, workers))
-        return ticket_batches(self.source, order, self.position, worker, workers)
+        order = self._own_order(worker, workers)
+        share = self.policy.name == "file"
+        return ticket_batches(self.source, order, self.position, worker, workers, share)
+
+    def _file_turn(self, worker: int, workers: int) -> tuple[int, int]:
+        """Where the workers do not share files, a worker's files are all its own."""
+        return (worker, workers) if self.policy.name == "file" else (0, 1)
 
     def _build(self) -> tf.data.Dataset:
         dataset = self._workload.finished(self._tickets(0, 1))
-        if self.steps is not None:
-            # Keras asks for the length. It is that of a whole epoch, also for a pass that begins
-            # in the middle: an assertion inside tf.data would not let such a pass end.
-            length = tf.constant(self.steps, tf.int64)
-            dataset.cardinality = lambda: length
+        # Keras asks for the length. It is that of a whole epoch, also for a pass that begins in the
+        # middle: an assertion inside tf.data would not let such a pass end.
+        length = tf.constant(self._length(0, 1), tf.int64)
+        dataset.cardinality = lambda: length
         dataset.tfdp_workload = self._workload
         return dataset

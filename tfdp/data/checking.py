@@ -43,9 +43,9 @@ def bad_examples(source: Source) -> Iterator[Bad]:
             yield from _unreadable(source, tickets)
 
 
-def damages(source: Any) -> Iterator[str]:
+def damages(source: Source) -> Iterator[str]:
     """What is wrong with the files themselves, file by file."""
-    for file in getattr(source, "files", []):
+    for file in source.files if isinstance(source, StreamSource) else ():
         for damage in examine(file)[1]:
             yield f"{file}: {damage.reason}"
 

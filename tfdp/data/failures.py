@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfdp.data.checking import brief_reason, first_fault
 from tfdp.data.sources.base import Source
+from tfdp.data.sources.framing import REPAIR
 from tfdp.errors import DataError
 
 _READING = ("user-defined function passed to", "IteratorGetNext", "MultiDeviceIterator")
@@ -31,26 +32,33 @@ def explain(error: tf.errors.OpError, *sources: Source) -> DataError | None:
       *sources: where to look; all sources that are in use, if there are none.
     """
     text = str(error.message)
-    if isinstance(error, tf.errors.NotFoundError) and "No such file" in text:
-        return DataError(
-            f"{brief_reason(text).split(';')[0]}: the file is gone.",
-            hint="It was there when training began: leave the data alone until it has ended.",
-        )
+    sources = sources or tuple(_open_sources)
+    if isinstance(error, tf.errors.NotFoundError):
+        return _gone(text, sources)
     if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError):
         return None
     if not isinstance(error, tf.errors.DataLossError) and not any(m in text for m in _READING):
         return None
-    for source in sources or tuple(_open_sources):
+    for source in sources:
         try:
             fault = first_fault(source)
         except (tf.errors.OpError, OSError) as other:
             fault = brief_reason(str(other))
+        except DataError as other:
+            return other
         if fault is not None:
-            return DataError(
-                f"{fault}.",
-                hint="Repair or remove it, or set data.on_error: skip to leave out what cannot be "
-                "read.",
-            )
+            return DataError(f"{fault}.", hint=REPAIR)
+    return None
+
+
+def _gone(text: str, sources: Iterable[Source]) -> DataError | None:
+    for source in sources:
+        for file in getattr(source, "files", ()):
+            if file in text:
+                return DataError(
+                    f"{file}: the file is gone.",
+                    hint="It was there at the start: leave the data alone while it is in use.",
+                )
     return None
 
 

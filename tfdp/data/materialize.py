@@ -1,8 +1,8 @@
-"""All examples of a source read once, into memory."""
+"""All examples of a source read once, in its own order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,33 +17,35 @@ from tfdp.errors import DataError
 
 _BATCH = 256
 
-MakeColumn = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
-"""`make(number of the column, shape, dtype)`: where a column is put."""
-
 
 def materialize(source: Source) -> Arrays:
-    """The rows of a source in its own order, as arrays.
+    """The rows of a source as arrays in memory.
 
     Raises:
-      DataError: an example cannot be read, or its shape is not that of the others.
+      DataError: an example cannot be read, its shape is not that of the others, or there are none.
     """
-    columns, structure = read_columns(source, lambda i, shape, dtype: np.empty(shape, dtype))
-    parts = tf.nest.pack_sequence_as(structure, [_text(column) for column in columns])
-    return rows_of(tuple(parts), source.place, source.per_worker)
+    structure, batches = all_batches(source)
+    columns: list[np.ndarray] = []
+    rows = 0
+    for leaves in batches:
+        count = len(leaves[0])
+        if not columns:  # made at once, so that none is ever in memory twice
+            columns = [np.empty((source.rows, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        for column, leaf in zip(columns, leaves, strict=True):
+            column[rows : rows + count] = leaf
+        rows += count
+    if not columns:
+        raise DataError(f"{source.place}: there are no examples.")
+    packed = tf.nest.pack_sequence_as(structure, [_text(column) for column in columns])
+    return rows_of(tuple(packed), source.place, source.per_worker)
 
 
-def read_columns(source: Source, make: MakeColumn) -> tuple[list[np.ndarray], Any]:
-    """Reads a source from its first to its last example.
-
-    Args:
-      source: what to read.
-      make: makes the memory of each column, once its number of rows is known.
-
-    Returns:
-      The columns, flat, and the structure of an element.
+def all_batches(source: Source) -> tuple[Any, Iterator[list[np.ndarray]]]:
+    """The types of a batch, and the leaves of one batch after the other, as `source.read` gives
+    them.
 
     Raises:
-      DataError: as `materialize`, or there are no examples.
+      DataError: an example cannot be read, or examples have no fixed shape.
     """
     order = Order(batch=_BATCH, shuffle=False)
     batches = ticket_batches(source, order, Position()).map(
@@ -52,49 +54,19 @@ def read_columns(source: Source, make: MakeColumn) -> tuple[list[np.ndarray], An
     options = tf.data.Options()
     options.autotune.enabled = False
     batches = batches.with_options(options)
-    spec = batches.element_spec
-    for leaf in tf.nest.flatten(spec):
+    for leaf in tf.nest.flatten(batches.element_spec):
         if not leaf.shape[1:].is_fully_defined():
             raise DataError(
                 f"{source.place}: examples of shape {leaf.shape[1:]} have no fixed size, and "
                 "cannot be held in memory or in a cache."
             )
-    with data_errors(source):
-        return _fill(source, batches, make), spec
 
+    def leaves() -> Iterator[list[np.ndarray]]:
+        with data_errors(source):
+            for batch in batches.as_numpy_iterator():
+                yield [np.asarray(leaf) for leaf in tf.nest.flatten(batch)]
 
-def _fill(source: Source, batches: tf.data.Dataset, make: MakeColumn) -> list[np.ndarray]:
-    parts: list[list[np.ndarray]] = []
-    columns: list[np.ndarray] | None = None
-    rows = 0
-    for leaves in _flat(batches):
-        count = len(leaves[0])
-        if source.rows is None:
-            parts.append(leaves)
-        else:
-            if columns is None:
-                columns = [
-                    make(i, (source.rows, *leaf.shape[1:]), leaf.dtype)
-                    for i, leaf in enumerate(leaves)
-                ]
-            for column, leaf in zip(columns, leaves, strict=True):
-                column[rows : rows + count] = leaf
-        rows += count
-    if rows == 0:
-        raise DataError(f"{source.place}: there are no examples.")
-    if columns is not None:
-        return columns
-    columns = []
-    for i, leaf in enumerate(parts[0]):
-        column = make(i, (rows, *leaf.shape[1:]), leaf.dtype)
-        np.concatenate([part[i] for part in parts], out=column)
-        columns.append(column)
-    return columns
-
-
-def _flat(batches: tf.data.Dataset) -> Iterator[list[np.ndarray]]:
-    for batch in batches.as_numpy_iterator():
-        yield [np.asarray(leaf) for leaf in tf.nest.flatten(batch)]
+    return batches.element_spec, leaves()
 
 
 def _text(column: np.ndarray) -> np.ndarray:

@@ -34,7 +34,12 @@ class Position:
 
     def dataset(self) -> tf.data.Dataset:
         """One element `(epoch, step)`, read anew when a pass begins, and not again during it."""
-        return tf.data.Dataset.from_tensors(0).map(lambda _: tuple(tf.unstack(self._value)))
+
+        @tf.autograph.experimental.do_not_convert
+        def read(_: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return tuple(tf.unstack(self._value))
+
+        return tf.data.Dataset.from_tensors(0).map(read)
 
 
 @dataclass(frozen=True)

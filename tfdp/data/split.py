@@ -104,6 +104,7 @@ def shard_batches(
     spec = dataset.element_spec
     shape_piece = _static_shape_setter(spec, pieces)
 
+    @tf.autograph.experimental.do_not_convert
     def cut(*batch: Any) -> tf.data.Dataset:
         whole = batch[0] if len(batch) == 1 and not isinstance(spec, tuple) else batch
         rows = count_rows(whole)

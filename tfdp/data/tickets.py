@@ -10,9 +10,17 @@ from tfdp.errors import DataError
 
 _ENDLESS = tf.int64.max
 
+_as_written = tf.autograph.experimental.do_not_convert
+"""No function here has a Python branch on a tensor: converting them would only take time."""
+
 
 def ticket_batches(
-    source: Source, order: Order, position: Position, worker: int = 0, workers: int = 1
+    source: Source,
+    order: Order,
+    position: Position,
+    worker: int = 0,
+    workers: int = 1,
+    share_files: bool = True,
 ) -> tf.data.Dataset:
     """Batches of tickets of the epoch, and from the step, that `position` says.
 
@@ -22,6 +30,7 @@ def ticket_batches(
       position: read when a pass begins.
       worker: of `workers` that share the files of a stream, or have rows of their own.
       workers: 1 for the batches of all workers together.
+      share_files: whether the files of a stream are shared; False: all are this worker's own.
 
     Returns:
       A data set of `Tickets`.
@@ -32,13 +41,18 @@ def ticket_batches(
     if isinstance(source, RowSource):
         dataset = _row_tickets(source.rows, order, position)
     elif isinstance(source, StreamSource):
-        dataset = _stream_tickets(source, order, position, _own_segments(source, worker, workers))
+        turn = (worker, workers) if share_files else (0, 1)
+        dataset = _stream_tickets(source, order, position, _own_segments(source, *turn))
     else:
         raise TypeError(f"{type(source).__name__} is neither a RowSource nor a StreamSource")
     if workers > 1:
         # Examples of different workers have different numbers.
-        dataset = dataset.map(lambda t: {**t, "number": t["number"] * workers + worker})
-    return dataset.map(lambda t: _pad(t, order)) if order.remainder == "pad" else dataset
+        dataset = dataset.map(
+            _as_written(lambda t: {**t, "number": t["number"] * workers + worker})
+        )
+    if order.remainder == "pad":
+        dataset = dataset.map(_as_written(lambda t: _pad(t, order)))
+    return dataset
 
 
 def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset:
@@ -60,6 +74,7 @@ def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset
             )
         return {"at": at, "number": numbers, "epoch": epoch}
 
+    @_as_written
     def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
         return tf.data.Dataset.range(step, steps).map(lambda step: batch(epoch, step))
 
@@ -78,6 +93,7 @@ def _stream_tickets(
     def sweep_of(sweep: tf.Tensor) -> tf.data.Dataset:
         return _sweep(source, order, segments, sweep)
 
+    @_as_written
     def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
         if per_sweep is None or order.steps is None:
             batches = sweep_of(epoch).skip(step)
@@ -108,6 +124,11 @@ def _sweep(
     turn = tf.gather(tf.constant(segments, tf.int64), turn)
     files = tf.data.Dataset.from_tensor_slices(turn)
     if order.shuffle:
+        if not tf.executing_eagerly():
+            # Of this graph alone. With the program's own seed, the order of the examples would
+            # depend on it, and a seed of 0 could not be traced (TensorFlow compares the pair with
+            # (0, 0) as Python numbers).
+            tf.random.set_seed(1)
         records = files.interleave(
             source.records,
             cycle_length=max(1, min(order.open_files, len(segments))),
@@ -125,6 +146,13 @@ def _sweep(
 def own_batch(batch: int, worker: int, workers: int) -> int:
     """One worker's part of a global batch, where each has examples of its own."""
     return batch // workers + (worker < batch % workers)
+
+
+def own_rows(source: Source, worker: int, workers: int) -> int:
+    """How many examples are a worker's own, where the workers share the files of a stream."""
+    if not isinstance(source, StreamSource):
+        return source.rows
+    return sum(source.count(segment) for segment in _own_segments(source, worker, workers))
 
 
 def check_one_batch(rows: int, order: Order) -> None:

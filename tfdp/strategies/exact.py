@@ -167,6 +167,8 @@ class ExactStrategy:
             distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
         distributed.tfdp_element_spec = dataset.element_spec
         distributed.tfdp_own_shards = own
+        if own:
+            distributed.tfdp_batches = workload.length(worker, workers)
         if workers > 1:
             self._tfdp_digests.append([] if own else digests)
         return distributed

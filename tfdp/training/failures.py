@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
+from tfdp.data.failures import explain
 from tfdp.errors import ClusterError, DataError, RunError, TfdpError
 
 _PEER = (
@@ -48,6 +49,11 @@ def training_errors(where: Callable[[], str], *, workers: int) -> Iterator[None]
 
 
 def _explain(error: tf.errors.OpError, where: str, workers: int) -> TfdpError:
+    unreadable = explain(error)
+    if unreadable is not None:
+        return DataError(
+            f"training stopped after {where}: {unreadable.message}", hint=unreadable.hint
+        )
     text = _brief(error.message or str(error))
     if workers > 1 and isinstance(error, _PEER):
         return ClusterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import tensorflow as tf
 from tfdp.config import Config
 from tfdp.data.arrays import Arrays
 from tfdp.data.builder import Examples, TrainingData
-from tfdp.data.pipeline import training_batches, validation_batches
+from tfdp.data.pipeline import per_replica, training_batches, validation_batches
 from tfdp.data.sources.base import Source
 from tfdp.data.split import count_rows
 from tfdp.errors import DataError
@@ -23,6 +24,8 @@ from tfdp.training.metrics_log import MetricsLog
 from tfdp.training.run_directory import RunDirectory
 from tfdp.training.saver import Checkpoints
 from tfdp.training.telemetry import Listener, Telemetry
+
+_log = logging.getLogger("tfdp.training")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,13 @@ def fit(
       RunError: the loss is not finite, the disk fails, or memory runs out.
       ClusterError: another worker is gone.
     """
-    feed = training_feed(config, data.train)
+    feed = training_feed(config, data.train, directory.root)
+    _log.info(
+        "a step has %d examples, %s for each of %d replicas",
+        config.data.global_batch,
+        per_replica(config.data.global_batch, replicas),
+        replicas,
+    )
     checkpoints.position = feed.position
     progress = checkpoints.progress
     listeners: list[Listener] = [FiniteLossGuard()]
@@ -101,7 +110,7 @@ def fit(
             feed.dataset,
             epochs=config.training.epochs,
             steps_per_epoch=feed.steps_per_epoch,
-            validation_data=validation_feed(config, data.validation),
+            validation_data=validation_feed(config, data.validation, directory.root),
             callbacks=callbacks,
             shuffle=False,  # the data set has its order
             verbose=0,
@@ -109,7 +118,7 @@ def fit(
     return checkpoints.history
 
 
-def training_feed(config: Config, examples: Examples) -> Feed:
+def training_feed(config: Config, examples: Examples, run_directory: Path = Path()) -> Feed:
     """Global batches of `examples`, as many in an epoch as the config says.
 
     Raises:
@@ -119,7 +128,13 @@ def training_feed(config: Config, examples: Examples) -> Feed:
     steps = config.training.steps_per_epoch
     if isinstance(examples, Arrays | Source):
         directory = Path(config.module_directory or ".")
-        batches = training_batches(config.data, examples, directory=directory, steps=steps)
+        batches = training_batches(
+            config.data,
+            examples,
+            directory=directory,
+            steps=steps,
+            run_directory=run_directory,
+        )
         return Feed(
             batches.dataset, None, batches.steps, batches.rows_in_step, batches.set_position
         )
@@ -135,14 +150,16 @@ def training_feed(config: Config, examples: Examples) -> Feed:
     return Feed(examples, None, cardinality if cardinality > 0 else None, lambda step: rows, None)
 
 
-def validation_feed(config: Config, examples: Examples | None) -> tf.data.Dataset | None:
+def validation_feed(
+    config: Config, examples: Examples | None, run_directory: Path = Path()
+) -> tf.data.Dataset | None:
     """Global batches of `examples`, each once and in their order.
 
     Raises:
       DataError: a data set that never ends.
     """
     if isinstance(examples, Arrays | Source):
-        return validation_batches(config.data, examples).dataset
+        return validation_batches(config.data, examples, run_directory=run_directory).dataset
     if examples is not None and int(examples.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise DataError(
             "data.function: the validation tf.data.Dataset never ends.",

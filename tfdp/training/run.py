@@ -87,7 +87,11 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
         strategy = build_strategy(config.strategy, {"config": _digest(config)})
         replicas = strategy.num_replicas_in_sync
         check_row_for_each_replica(config.data.global_batch, replicas)
-        data = load_data(config.data, Path(config.module_directory or "."))
+        data = load_data(
+            config.data,
+            Path(config.module_directory or "."),
+            worker=None if cluster is None else cluster.index,
+        )
         checkpoints = _checkpoints(config, directory, chief=chief)
         with strategy.scope():
             model = build_model(config, data)

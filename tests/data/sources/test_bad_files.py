@@ -24,6 +24,7 @@ from tests.data.sources.written import (
 )
 from tfdp.data.batches import EpochBatches
 from tfdp.data.failures import data_errors
+from tfdp.data.sources.framing import count_records
 from tfdp.errors import ConfigError, DataError
 
 ROWS = 6
@@ -176,9 +177,12 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
     write_good(tmp_path / "a.tfrecord")
     write_good(tmp_path / "b.tfrecord")
     source = records(tmp_path)
+    batches = EpochBatches(source, global_batch=4, shuffle=False)
     (tmp_path / "b.tfrecord").unlink()
-    with pytest.raises(DataError, match=r"b.tfrecord: the file is gone"):
-        targets(source)
+    with pytest.raises(DataError, match=r"b.tfrecord: the file is gone"), data_errors(source):
+        list(batches.dataset)
+    with pytest.raises(DataError, match=r"b.tfrecord: cannot be read: No such file"):
+        count_records(str(tmp_path / "b.tfrecord"), "")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ turns the tickets of a piece into examples: reads rows, parses, decodes. There a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,8 +50,8 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def rows(self) -> int | None:
-        """How many examples there are; None where only reading everything will tell."""
+    def rows(self) -> int:
+        """How many examples there are, at least one; a stream may have to look for the number."""
 
     @abstractmethod
     def read(self, tickets: Tickets) -> tuple[Any, ...]:
@@ -65,6 +66,10 @@ class Source(ABC):
     def where(self, at: int) -> str:
         """The place of an example in words, as in "row 3" or "a.tfrecord, record 3"."""
 
+    def describe(self) -> str:
+        """How the files of the source are read, for the name of its cache."""
+        return type(self).__name__
+
     @abstractmethod
     def fingerprint(self) -> int:
         """A number below 2**31 that differs, almost surely, where the examples differ."""
@@ -72,11 +77,6 @@ class Source(ABC):
 
 class RowSource(Source):
     """Examples that can be read in any order by their number."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """How many examples there are, at least one."""
 
     def where(self, at: int) -> str:
         return f"{self.place}, row {at}"
@@ -96,9 +96,11 @@ class StreamSource(Source):
 
     Attributes:
       segments: how many segments there are, at least one.
+      files: the files that the segments are part of.
     """
 
     segments: int
+    files: Sequence[str] = ()
 
     @abstractmethod
     def records(self, segment: tf.Tensor) -> tf.data.Dataset:
@@ -117,8 +119,8 @@ class StreamSource(Source):
 
     @abstractmethod
     def count(self, segment: int) -> int:
-        """How many examples a segment has; may have to read it."""
+        """How many examples a segment has; may have to look into its file, once."""
 
     @property
-    def rows(self) -> int | None:
-        return None
+    def rows(self) -> int:
+        return sum(self.count(segment) for segment in range(self.segments))

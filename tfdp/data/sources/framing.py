@@ -10,13 +10,20 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import BinaryIO
 
 import tensorflow as tf
 
+from tfdp.errors import DataError
+
 _HEADER = 12
 _FOOTER = 4
+
+_LENGTH = struct.Struct("<Q").unpack_from
+
+REPAIR = "Repair or remove it, or set data.on_error: skip to leave out what cannot be read."
 
 FRAMING_BYTES = _HEADER + _FOOTER
 """What a record takes in a file besides its data."""
@@ -65,22 +72,44 @@ def compression_of(file: str) -> str:
         return "GZIP" if stream.read(2) == b"\x1f\x8b" else ""
 
 
-def record_offsets(file: str, offset: int = 0) -> Iterator[int]:
-    """Where the records of an uncompressed file begin, by their lengths alone."""
+def record_offsets(file: str) -> Iterator[int]:
+    """Where the records of an uncompressed file begin, by their lengths alone, and where the last
+    one ends: beyond the end of the file, if that is cut short.
+    """
     size = Path(file).stat().st_size
-    with open(file, "rb") as stream:
-        while offset + _HEADER <= size:
-            yield offset
-            stream.seek(offset)
-            (length,) = struct.unpack("<Q", stream.read(8))
-            offset += length + FRAMING_BYTES
+    offset = 0
+    if size:
+        with open(file, "rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+            while offset + 8 <= size:
+                yield offset
+                offset += _LENGTH(content, offset)[0] + FRAMING_BYTES
+    yield offset
 
 
 def count_records(file: str, compression: str) -> int:
-    """How many records a file has; of a damaged file, as many as can be told."""
+    """How many records a file has, without reading the data of an uncompressed one.
+
+    Raises:
+      DataError: the file is damaged or cut short.
+    """
     if compression:
-        return _count(tf.data.TFRecordDataset(file, compression).ignore_errors())
-    return sum(1 for _ in record_offsets(file))
+        records = tf.data.TFRecordDataset(file, compression)
+        try:
+            return _count(records)
+        except tf.errors.OpError as error:
+            reason = brief_message(error)
+            raise DataError(f"{file}: the file is damaged or cut short ({reason}).") from error
+    count, end, size = -1, 0, 0
+    try:
+        size = Path(file).stat().st_size
+        for end in record_offsets(file):  # noqa: B007 (the last one is the end of the file)
+            count += 1
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror}.") from error
+    if end != size:
+        reason = next((damage.reason for damage in examine(file)[1]), "the file has changed")
+        raise DataError(f"{file}: {reason}.", hint=REPAIR)
+    return count
 
 
 def examine(file: str) -> tuple[list[Segment], list[Damage]]:
@@ -178,8 +207,13 @@ def _failure(records: tf.data.Dataset) -> str | None:
     try:
         next(iter(records), None)
     except tf.errors.OpError as error:
-        return str(error.message).split("}} ")[-1].split(" [Op:")[0]
+        return brief_message(error)
     return None
+
+
+def brief_message(error: tf.errors.OpError) -> str:
+    """What TensorFlow says of a damaged file, without where it found out."""
+    return str(error.message).split("}} ")[-1].split(" [Op:")[0]
 
 
 def _masked_crc(data: bytes) -> int:

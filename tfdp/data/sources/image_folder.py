@@ -71,36 +71,39 @@ class ImageFolder(RowSource):
         self._use(list(files), list(labels))
 
     def _use(self, files: list[str], labels: list[int]) -> None:
-        self.names, self.labels = files, labels
+        self.files, self.labels = files, labels
         with tf.device("CPU:0"):
-            self._files = tf.constant(files, tf.string)
+            self._paths = tf.constant(files, tf.string)
             self._labels = tf.constant(labels, tf.int64)
 
     @property
     def rows(self) -> int:
-        return len(self.names)
+        return len(self.files)
 
     def read(self, tickets: Tickets) -> tuple[Any, ...]:
         pictures = tf.map_fn(
             lambda file: decode_picture(tf.io.read_file(file), self._shape, resize=self._resize),
-            tf.gather(self._files, tickets["at"]),
+            tf.gather(self._paths, tickets["at"]),
             fn_output_signature=tf.TensorSpec(self._shape, tf.uint8),
         )
         return pictures, tf.gather(self._labels, tickets["at"])
 
     def where(self, at: int) -> str:
-        return self.names[at]
+        return self.files[at]
+
+    def describe(self) -> str:
+        return repr((type(self).__name__, self.labels, self._shape, self._resize))
 
     def fingerprint(self) -> int:
         """Of the names below the folder, and the labels."""
-        relative = [str(Path(*Path(name).parts[-2:])) for name in self.names]
+        relative = [str(Path(*Path(name).parts[-2:])) for name in self.files]
         return crc32(repr((relative, self.labels)).encode()) & 0x7FFFFFFF
 
     def without(self, rows: Sequence[int]) -> ImageFolder:
         """The same source, without some rows."""
         kept = np.setdiff1d(np.arange(self.rows), rows)
         other = copy.copy(self)
-        other._use([self.names[i] for i in kept], [self.labels[i] for i in kept])
+        other._use([self.files[i] for i in kept], [self.labels[i] for i in kept])
         return other
 
 

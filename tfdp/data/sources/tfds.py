@@ -211,7 +211,7 @@ def _segment(part: Any) -> Segment:
 def _fits(source: TfdsSource, wanted: bool | None) -> bool:
     if wanted is not None or source.example_bytes is None:
         return bool(wanted)
-    return (source.rows or 0) * source.example_bytes <= _FITS_BYTES
+    return source.rows * source.example_bytes <= _FITS_BYTES
 
 
 FORMAT = Format("tfds", TfdsOptions, load)

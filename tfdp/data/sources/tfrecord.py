@@ -110,11 +110,6 @@ class TFRecordSource(StreamSource):
             for part, all_of_it in zip(self.parts, whole, strict=True)
         ]
 
-    @property
-    def rows(self) -> int | None:
-        counts = [part.records for part in self.parts]
-        return None if None in counts else sum(counts)  # type: ignore[arg-type]
-
     def count(self, segment: int) -> int:
         return self._count(segment)
 
@@ -167,6 +162,10 @@ class TFRecordSource(StreamSource):
             return f"{file}: record {record}"
         offset = next(islice(record_offsets(file), record, None), None)
         return f"{file}: record {record}, byte {offset}"
+
+    def describe(self) -> str:
+        how = (self._features, self._inputs, self._target, self._weight, self.classes)
+        return repr((type(self).__name__, self.parts, how))
 
     def fingerprint(self) -> int:
         """Of the sizes of the files: what is in them, the tickets themselves tell."""

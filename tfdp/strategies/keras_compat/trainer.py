@@ -199,7 +199,8 @@ def epoch_iterator_init(
     strategy = self._distribute_strategy
     if _replicates(strategy) and strategy._tfdp_place()[1] > 1:
         own_shards = getattr(dataset, "tfdp_own_shards", True)
-        steps = strategy.tfdp_agree_on_steps(self.data_adapter.num_batches, own_shards)
+        batches = getattr(dataset, "tfdp_batches", self.data_adapter.num_batches)
+        steps = strategy.tfdp_agree_on_steps(batches, own_shards)
         self.data_adapter = _AgreedLength(self.data_adapter, steps)
         self._num_batches = steps
 
