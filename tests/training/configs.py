@@ -32,6 +32,11 @@ def line():
     x, _ = rows()
     return x, x.sum(axis=1, keepdims=True)
 
+def poisoned():
+    x, y = line()
+    x[10] = 1e30
+    return x, y
+
 def dataset(repeat=False, batch=8, classes=3):
     data = tf.data.Dataset.from_tensor_slices(rows(classes=classes)).batch(batch)
     return data.repeat() if repeat else data

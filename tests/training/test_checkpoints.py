@@ -17,7 +17,7 @@ from tfdp.training import checkpoint_file
 from tfdp.training.checkpoint_file import DamagedCheckpointError
 from tfdp.training.checkpoints import CheckpointStore, Snapshot, load
 from tfdp.training.progress import Progress
-from tfdp.training.variables import StateArray, assign_state, read_state
+from tfdp.training.variables import StateArray, StateReader, assign_state
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(16, 4)).astype("float32"), RNG.integers(0, 3, 16)
@@ -45,7 +45,9 @@ def steps(model: keras.Model, count: int) -> list[float]:
 def save(
     folder: Path, model: keras.Model, progress: Progress, callbacks: Any = None, **options: Any
 ) -> Path:
-    snapshot = Snapshot(progress, read_state(model), callbacks or {}, options.pop("loss", None))
+    snapshot = Snapshot(
+        progress, StateReader(model).read(), callbacks or {}, options.pop("loss", None)
+    )
     return CheckpointStore(folder, **options).save(snapshot).path
 
 
@@ -245,7 +247,7 @@ def test_what_callbacks_remember_comes_back(tmp_path: Path) -> None:
 def test_parts_go_to_as_many_replicas_or_are_added_up(tmp_path: Path) -> None:
     """A metric that three replicas have added up goes on, on one device, with their sum."""
     model = build()
-    state = read_state(model)
+    state = StateReader(model).read()
     index = next(n for n, each in enumerate(state) if each.name.endswith("/iteration"))
     parts = StateArray(state[index].name, np.array([4, 5, 6]), is_parts=True)
     assign_state(model, [*state[:index], parts, *state[index + 1 :]], "there")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdp.errors import RunError
-from tfdp.training.listeners import FiniteLossGuard, MetricsWriter
+from tfdp.training.listeners import MetricsWriter
 from tfdp.training.metrics_log import MetricsLog, read_metrics
 from tfdp.training.telemetry import Report
 
@@ -53,14 +52,3 @@ def test_one_line_in_four_steps(tmp_path: Path, per_call: int, written: list[int
     for step in range(per_call, 16, per_call):
         writer.step(dataclasses.replace(REPORT, total_steps=step))
     assert [record["step"] for record in read_metrics(path)] == written
-
-
-@pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
-def test_a_loss_that_is_no_number_stops_the_run(loss: float) -> None:
-    with pytest.raises(RunError, match=rf"the loss is {loss} at step 27 \(epoch 3, step 7\)"):
-        FiniteLossGuard().step(dataclasses.replace(REPORT, loss=loss))
-
-
-def test_any_other_loss_does_not() -> None:
-    FiniteLossGuard().step(REPORT)
-    FiniteLossGuard().epoch(dataclasses.replace(REPORT, metrics={"val_loss": float("nan")}))

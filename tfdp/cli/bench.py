@@ -22,6 +22,7 @@ def add_parser(commands: Any) -> None:
     )
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     _add_allreduce(benchmarks)
+    _add_chaos(benchmarks)
 
 
 def _add_allreduce(benchmarks: Any) -> None:
@@ -80,6 +81,67 @@ def _add_allreduce(benchmarks: Any) -> None:
     parser.set_defaults(run=run_allreduce)
 
 
+def _add_chaos(benchmarks: Any) -> None:
+    parser = benchmarks.add_parser(
+        "chaos",
+        help="kill, stop and starve the workers of a run, and compare what it comes to",
+        description=paragraph(
+            "Train a small model on two workers twice: in peace, and while workers are killed "
+            "(before the first step, in a step, in a save, in a validation, at an epoch's end), "
+            "stopped, slowed down, kept from writing and told to end, and a checkpoint is damaged. "
+            "Show for each fault whether the run went on, after how long, and how many steps it "
+            "took again; and whether the final weights are those of the run in peace, to the bit. "
+            "The exit code is 1 if not."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--steps", metavar="N", type=_many, default=600, help="of each run (default 600)"
+    )
+    parser.add_argument(
+        "--faults",
+        metavar="WORD,...",
+        type=_names,
+        default=(),
+        help="only faults whose name has one of these words in it, as in SIGSTOP,validation",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", type=_count, default=1, help="how often each strikes (default 1)"
+    )
+    parser.add_argument(
+        "--pause",
+        metavar="S",
+        type=_pause,
+        default=0.0,
+        help="seconds from one fault survived to the next (default 0)",
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="keep both runs and all logs in DIR"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE")
+    parser.set_defaults(run=run_chaos)
+
+
+def run_chaos(options: argparse.Namespace) -> int:
+    """Runs and prints; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the options, this machine or the run in peace.
+    """
+    from tfdp.bench.chaos.command import ChaosWishes, run
+
+    return run(
+        ChaosWishes(
+            steps=options.steps,
+            faults=options.faults,
+            rounds=options.rounds,
+            pause_seconds=options.pause,
+            directory=options.keep,
+            json=options.json,
+        )
+    )
+
+
 def run_allreduce(options: argparse.Namespace) -> int:
     """Measures and prints; returns the exit code.
 
@@ -106,6 +168,22 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
         raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
     return int(text)
+
+
+def _many(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f'must be an integer of at least 1, got "{text}"')
+    return int(text)
+
+
+def _pause(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 86_400:
+        raise argparse.ArgumentTypeError(f'must be a number of seconds, got "{text}"')
+    return seconds
 
 
 def _sizes(text: str) -> tuple[int, ...]:

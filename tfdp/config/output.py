@@ -37,7 +37,7 @@ class CheckpointsConfig(Section):
         default="val_loss",
     )
     mode: str = setting(
-        f"Whether a smaller or a larger value of monitor is better. One of {', '.join(BEST_MODES)}; "
+        f"Whether smaller or larger values of monitor are better. One of {', '.join(BEST_MODES)}; "
         "auto: larger for accuracy and the like.",
         one_of(BEST_MODES, what="mode"),
         default="auto",

@@ -39,6 +39,18 @@ def _a_row_for_each_replica(strategy: StrategyConfig, data: DataConfig) -> str |
     )
 
 
+def _something_to_go_back_to(training: TrainingConfig, output: OutputConfig) -> str | None:
+    checkpoints = output.checkpoints
+    if training.on_not_finite.action == "stop" or (
+        checkpoints.every_epochs or checkpoints.every_steps or checkpoints.every_minutes
+    ):
+        return None
+    return (
+        f"is {training.on_not_finite.action}, which needs checkpoints to go back to, and "
+        "output.checkpoints asks for none"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config(Section):
     """Everything that ``tfdp train`` needs to know.
@@ -61,7 +73,14 @@ class Config(Section):
         default=None,
     )
 
-    rules = (Rule(("strategy", "data"), _a_row_for_each_replica, blame="data.global_batch"),)
+    rules = (
+        Rule(("strategy", "data"), _a_row_for_each_replica, blame="data.global_batch"),
+        Rule(
+            ("training", "output"),
+            _something_to_go_back_to,
+            blame="training.on_not_finite.action",
+        ),
+    )
 
     def to_yaml(self) -> str:
         """The config with every default filled in, as YAML that `load_config` reads back."""

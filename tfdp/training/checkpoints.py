@@ -43,7 +43,7 @@ class Snapshot:
 
     Attributes:
       progress: how far it has come.
-      variables: see `tfdp.training.variables.read_state`.
+      variables: see `tfdp.training.variables.StateReader`.
       callbacks: see `tfdp.training.callback_state.read_callbacks`.
       monitored: value of the metric that tells which checkpoint is best; None where there is none.
     """
@@ -117,19 +117,24 @@ class CheckpointStore:
         return Checkpoint(path, snapshot.progress.total_steps)
 
     def load_latest(
-        self, on_damaged: Callable[[str], None] | None = None
+        self, on_damaged: Callable[[str], None] | None = None, before_step: int | None = None
     ) -> tuple[Snapshot, Path] | None:
         """The latest state that is whole, and its file; None where there is no checkpoint.
 
         Args:
           on_damaged: is told of each file that is passed over; None: it is logged.
+          before_step: only states in which this step, from 1, was not yet taken; None: all.
 
         Raises:
           RunError: checkpoints are there, and all of them are damaged; or another version of tfdp
             has written them.
         """
         # The best of a run may be older than the latest, and outlive them.
-        candidates = [*self.list("best"), *self.list()]
+        candidates = [
+            each
+            for each in (*self.list("best"), *self.list())
+            if before_step is None or each.total_steps < before_step
+        ]
         candidates.sort(key=lambda each: (each.total_steps, each.path.name))
         for checkpoint in reversed(candidates):
             try:
@@ -188,6 +193,7 @@ def load(path: Path) -> Snapshot:
                 history=state["history"],
                 left_out=frozenset((epoch, step) for epoch, step in state["left_out"]),
                 stopped=state["stopped"],
+                rollbacks=state["rollbacks"],
             ),
             variables,
             put_arrays_in(state["callbacks"], arrays[len(described) :]),
@@ -209,6 +215,7 @@ def _write(path: Path, snapshot: Snapshot) -> None:
         "history": {name: list(values) for name, values in progress.history.items()},
         "left_out": sorted(progress.left_out),
         "stopped": progress.stopped,
+        "rollbacks": progress.rollbacks,
         "monitored": snapshot.monitored,
         "callbacks": take_arrays_out(snapshot.callbacks, arrays),
         "variables": [

@@ -18,9 +18,12 @@ from tfdp.data.sources.base import Source
 from tfdp.data.split import count_rows
 from tfdp.errors import DataError
 from tfdp.training.display import Display
+from tfdp.training.drift import DriftGuard
 from tfdp.training.failures import training_errors
-from tfdp.training.listeners import FiniteLossGuard, MetricsWriter
+from tfdp.training.incidents import IncidentLog
+from tfdp.training.listeners import MetricsWriter
 from tfdp.training.metrics_log import MetricsLog
+from tfdp.training.nonfinite import FiniteGuard
 from tfdp.training.run_directory import RunDirectory
 from tfdp.training.saver import Checkpoints
 from tfdp.training.telemetry import Listener, Telemetry
@@ -88,9 +91,11 @@ def fit(
     )
     checkpoints.position = feed.position
     progress = checkpoints.progress
-    listeners: list[Listener] = [FiniteLossGuard()]
+    listeners: list[Listener] = []
     if display is not None:
-        listeners += [MetricsWriter(MetricsLog(directory.metrics)), display]
+        log = MetricsLog(directory.metrics)
+        log.rewind(progress.epochs, progress.total_steps)
+        listeners += [MetricsWriter(log), display]
     telemetry = Telemetry(
         listeners,
         replicas=replicas,
@@ -99,7 +104,10 @@ def fit(
         finished_steps=progress.total_steps,
         finished_steps_in_epoch=progress.step,
     )
-    callbacks: list[keras.callbacks.Callback] = [telemetry]
+    callbacks: list[keras.callbacks.Callback] = [
+        telemetry,
+        *_guards(config, checkpoints, IncidentLog(directory.incidents) if display else None),
+    ]
     if config.output.tensorboard and display is not None:
         callbacks.append(
             keras.callbacks.TensorBoard(log_dir=str(directory.tensorboard), write_graph=False)
@@ -166,6 +174,22 @@ def validation_feed(
             hint="Do not repeat() it, or take() as many batches as you want.",
         )
     return examples
+
+
+def _guards(
+    config: Config, checkpoints: Checkpoints, incidents: IncidentLog | None
+) -> list[keras.callbacks.Callback]:
+    """What stops a run whose numbers are wrong; nothing is saved that they object to."""
+    place = {
+        "finished_steps": checkpoints.progress.total_steps,
+        "finished_steps_in_epoch": checkpoints.progress.step,
+    }
+    # Without a look at the gradients, the batch after the bad one is found.
+    gradients = config.training.check_gradients or config.training.on_not_finite.action != "stop"
+    finite = FiniteGuard(gradients=gradients, incidents=incidents, **place)
+    drift = DriftGuard(config.training.check_replicas_every_steps, incidents=incidents, **place)
+    checkpoints.check = finite.check
+    return [finite, drift]
 
 
 def _rows_of_first_batch(examples: tf.data.Dataset, global_batch: int) -> int:

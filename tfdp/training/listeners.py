@@ -1,11 +1,9 @@
-"""Who listens to a run: the metrics log, and the guard that stops a run that has diverged."""
+"""Who listens to a run: the metrics log."""
 
 from __future__ import annotations
 
-import math
 import time
 
-from tfdp.errors import RunError
 from tfdp.training.metrics_log import MetricsLog
 from tfdp.training.telemetry import Report
 
@@ -44,21 +42,3 @@ class MetricsWriter:
                 "time": time.time(),
             }
         )
-
-
-class FiniteLossGuard:
-    """Stops a run whose loss is no longer a number, at the step where it happens."""
-
-    def step(self, report: Report) -> None:
-        """Raises a `RunError` where the loss is NaN or infinite."""
-        if math.isfinite(report.loss):
-            return
-        raise RunError(
-            f"the loss is {report.loss} at step {report.total_steps} "
-            f"(epoch {report.epoch}, step {report.step}): training has diverged.",
-            hint="Try a smaller optimizer.learning_rate or optimizer.arguments.global_clipnorm; "
-            "--resume goes on from the last checkpoint.",
-        )
-
-    def epoch(self, report: Report) -> None:
-        """Nothing: the step before has been checked."""

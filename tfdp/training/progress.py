@@ -20,6 +20,7 @@ class Progress:
       history: value of every metric after each finished epoch.
       left_out: steps that are not trained on, as (epoch, step in it), both from 0.
       stopped: a callback, such as `EarlyStopping`, has ended the training.
+      rollbacks: how often the run went back to a checkpoint because numbers were not finite.
     """
 
     epochs: int = 0
@@ -28,6 +29,7 @@ class Progress:
     history: Mapping[str, list[float]] = field(default_factory=dict)
     left_out: frozenset[tuple[int, int]] = frozenset()
     stopped: bool = False
+    rollbacks: int = 0
 
     def describe(self) -> str:
         """As in ``step 120 (epoch 3, step 20)``."""

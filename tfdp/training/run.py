@@ -29,8 +29,8 @@ from tfdp.training.display import choose_display, summary_table
 from tfdp.training.files import replacing
 from tfdp.training.fit import fit
 from tfdp.training.incidents import IncidentLog, Kind
-from tfdp.training.metrics_log import MetricsLog
 from tfdp.training.progress import Progress
+from tfdp.training.recovery import Note, recovering
 from tfdp.training.run_directory import RunDirectory
 from tfdp.training.saver import Checkpoints
 
@@ -92,7 +92,8 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
             Path(config.module_directory or "."),
             worker=None if cluster is None else cluster.index,
         )
-        checkpoints = _checkpoints(config, directory, chief=chief)
+        note = _notes(directory, chief=chief)
+        checkpoints = _checkpoints(config, directory, note)
         with strategy.scope():
             model = build_model(config, data)
             progress = checkpoints.restore(model) if resume else Progress()
@@ -101,19 +102,24 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
             _warn_of_order(data.train)
         if chief:
             directory.create(config)
-            MetricsLog(directory.metrics).rewind(progress.epochs, progress.total_steps)
         shown = console or Console()
         display = choose_display(shown) if chief else None
         with display or nullcontext():
-            history = fit(
-                config,
+            history = recovering(
+                lambda: fit(
+                    config,
+                    model,
+                    data,
+                    directory,
+                    checkpoints,
+                    replicas=replicas,
+                    workers=1 if cluster is None else len(cluster.workers),
+                    display=display,
+                ),
                 model,
-                data,
-                directory,
                 checkpoints,
-                replicas=replicas,
-                workers=1 if cluster is None else len(cluster.workers),
-                display=display,
+                config.training.on_not_finite,
+                note,
             )
         _save_model(model, directory.model, write=chief)
     result = TrainResult(
@@ -134,14 +140,19 @@ def _digest(config: Config) -> str:
     return hashlib.sha256(trained.to_yaml().encode()).hexdigest()[:12]
 
 
-def _checkpoints(config: Config, directory: RunDirectory, *, chief: bool) -> Checkpoints:
-    settings = config.output.checkpoints
+def _notes(directory: RunDirectory, *, chief: bool) -> Note:
+    """What writes to the incident log, which is one worker's task."""
     incidents = IncidentLog(directory.incidents)
 
     def note(kind: Kind, progress: Progress, details: Mapping[str, Any]) -> None:
         if chief:
             incidents.append(kind, epoch=progress.epochs + 1, step=progress.total_steps, **details)
 
+    return note
+
+
+def _checkpoints(config: Config, directory: RunDirectory, note: Note) -> Checkpoints:
+    settings = config.output.checkpoints
     return Checkpoints(
         directory.checkpoints,
         every_epochs=settings.every_epochs,
@@ -153,6 +164,7 @@ def _checkpoints(config: Config, directory: RunDirectory, *, chief: bool) -> Che
         mode=settings.mode,
         in_background=settings.in_background,
         resume=False,
+        save_at_start=config.training.on_not_finite.action != "stop",
         on_event=note,
     )
 

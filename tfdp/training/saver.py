@@ -58,6 +58,7 @@ class Checkpoints(keras.callbacks.Callback):
       resume: go on from the latest checkpoint in `directory`, if there is one.
       in_background: write files in a thread, while training goes on.
       on_signals: save when the process is told to end.
+      save_at_start: whether there is to be one before the first step.
       position: given (epoch, step), lets the data set begin there by itself.
       check: called before each checkpoint; raises where the model must not be saved.
       on_event: called with a kind ("resumed", "damaged_checkpoint", "preempted"), how far the run
@@ -65,6 +66,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     Attributes:
       position: see above.
+      check: see above.
 
     Raises:
       ConfigError: a number is out of range, or `mode` unknown.
@@ -84,8 +86,9 @@ class Checkpoints(keras.callbacks.Callback):
         resume: bool = True,
         in_background: bool = True,
         on_signals: bool = True,
+        save_at_start: bool = False,
         position: Callable[[int, int], None] | None = None,
-        check: Callable[[keras.Model], None] | None = None,
+        check: Callable[[], None] | None = None,
         on_event: Callable[[Kind, Progress, Mapping[str, Any]], None] | None = None,
     ) -> None:
         super().__init__()
@@ -102,11 +105,12 @@ class Checkpoints(keras.callbacks.Callback):
             larger_is_better=larger_is_better(monitor, mode),
         )
         self._monitor = monitor
+        self._save_at_start = save_at_start and self._triggers.any
         self._resume = resume
         self._in_background = in_background
         self._on_signals = on_signals and self._triggers.any
         self.position = position
-        self._check = check
+        self.check = check
         self._on_event = on_event or (lambda kind, progress, details: None)
         self._restored: Snapshot | None = None
         self._progress = Progress()
@@ -141,6 +145,11 @@ class Checkpoints(keras.callbacks.Callback):
             self.go_on_from(model, snapshot, str(place))
         return self.progress
 
+    @property
+    def store(self) -> CheckpointStore:
+        """Where the checkpoints are."""
+        return self._store
+
     def go_on_from(self, model: keras.Model, snapshot: Snapshot, place: str) -> None:
         """Gives `model` the state of `snapshot`; the next `fit` goes on from there.
 
@@ -169,6 +178,7 @@ class Checkpoints(keras.callbacks.Callback):
         fit_loop.begin_with_epoch(
             self.model, self.params["epochs"] if ended else self._progress.epochs
         )
+        self._reader = variables.StateReader(self.model)
         self._writer = BackgroundWriter(self._in_background)
         self._stop = Agreement("stop", worker, workers)
         self._save_now = Agreement("save", worker, workers)
@@ -176,6 +186,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self._on_signals:
             self._signals.install()
         self._triggers.begin(self._progress.total_steps, time.monotonic())
+        if self._save_at_start and not self._store.list():
+            self._save()
 
     def tfdp_join(self, callbacks: keras.callbacks.CallbackList) -> None:
         """Becomes the last of all callbacks, so that it saves what the others have done."""
@@ -219,7 +231,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         if self._on_signals:  # the validation begins by forgetting what the epoch has added up
-            self._epoch_metrics = variables.read_metrics(self.model)
+            self._epoch_metrics = self._reader.read_metrics()
 
     def on_test_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._boundary()
@@ -284,8 +296,8 @@ class Checkpoints(keras.callbacks.Callback):
     def _save(self, monitored: float | None = None) -> None:
         """Reads the state, on all workers; the chief writes it."""
         with heartbeat.activity("saving a checkpoint"):
-            if self._check is not None:
-                self._check(self.model)
+            if self.check is not None:
+                self.check()
             snapshot = Snapshot(
                 self.progress,
                 self._state(),
@@ -297,7 +309,7 @@ class Checkpoints(keras.callbacks.Callback):
                 self._writer.run(lambda: self._store.save(snapshot))
 
     def _state(self) -> list[StateArray]:
-        state = variables.read_state(self.model)
+        state = self._reader.read()
         if self._epoch_metrics is None:
             return state
         return [*(each for each in state if not each.is_of_metric), *self._epoch_metrics]

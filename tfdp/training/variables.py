@@ -7,7 +7,7 @@ goes on with as many replicas gets the parts back to the bit, another one gets w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,17 +43,48 @@ class StateArray:
         return self.name.startswith(f"{METRICS}/")
 
 
-def read_state(model: keras.Model) -> list[StateArray]:
-    """Everything that a compiled model, whose optimizer is built, would go on from.
+class StateReader:
+    """Reads the state of one compiled model, again and again.
 
-    A step that all workers take part in.
+    Args:
+      model: whose.
     """
-    return _read(model, _named_variables(model))
 
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self._gather: dict[tuple[int, ...], Callable[[], list[Any]]] = {}
 
-def read_metrics(model: keras.Model) -> list[StateArray]:
-    """What the metrics have added up; a step that all workers take part in."""
-    return _read(model, _named(METRICS, model.metrics_variables, set()))
+    def read(self) -> list[StateArray]:
+        """Everything that the model, whose optimizer is built, would go on from.
+
+        A step that all workers take part in.
+        """
+        return self._read(_named_variables(self._model))
+
+    def read_metrics(self) -> list[StateArray]:
+        """What the metrics have added up; a step that all workers take part in."""
+        return self._read(_named(METRICS, self._model.metrics_variables, set()))
+
+    def _read(self, named: Iterable[tuple[str, keras.Variable]]) -> list[StateArray]:
+        variables = list(named)
+        parts = iter(self._parts([variable for _, variable in variables if _is_spread(variable)]))
+        return [
+            StateArray(name, next(parts), True)
+            if _is_spread(variable)
+            else StateArray(name, np.array(keras.ops.convert_to_numpy(variable)))
+            for name, variable in variables
+        ]
+
+    def _parts(self, variables: Sequence[keras.Variable]) -> list[np.ndarray]:
+        """Each variable's parts, `(replicas, ...)`."""
+        strategy = self._model.distribute_strategy
+        local = [np.stack([part.numpy() for part in v.value.values]) for v in variables]
+        if not variables or len(local[0]) == strategy.num_replicas_in_sync:
+            return local
+        key = tuple(id(variable) for variable in variables)
+        if key not in self._gather:
+            self._gather[key] = _gather_function(strategy, variables)
+        return [each.numpy() for each in self._gather[key]()]
 
 
 def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) -> None:
@@ -62,7 +93,7 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
     Args:
       model: compiled, with the architecture and the optimizer of the model that was read, on any
         number of replicas. An optimizer that is not built yet is built.
-      state: what `read_state` gave.
+      state: what a `StateReader` gave.
       place: where it comes from, for messages.
 
     Raises:
@@ -93,7 +124,7 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
 
 
 def assign_metrics(model: keras.Model, state: Sequence[StateArray]) -> None:
-    """Lets the metrics go on from what `read_metrics` or `read_state` gave."""
+    """Lets the metrics go on from what a `StateReader` gave."""
     values = {array.name: array for array in state if array.is_of_metric}
     for name, variable in _named(METRICS, model.metrics_variables, set()):
         array = values.get(name)
@@ -125,33 +156,18 @@ def _is_random(array: StateArray) -> bool:
     return array.name.startswith("random/")
 
 
-def _read(model: keras.Model, named: Iterable[tuple[str, keras.Variable]]) -> list[StateArray]:
-    variables = list(named)
-    spread = [variable for _, variable in variables if _is_spread(variable)]
-    parts = iter(_gather_parts(model.distribute_strategy, spread))
-    return [
-        StateArray(name, next(parts), True)
-        if _is_spread(variable)
-        else StateArray(name, np.array(keras.ops.convert_to_numpy(variable)))
-        for name, variable in variables
-    ]
-
-
 def _is_spread(variable: keras.Variable) -> bool:
     return isinstance(variable.value, tfp.SyncOnReadVariable)
 
 
-def _gather_parts(
+def _gather_function(
     strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]
-) -> list[np.ndarray]:
-    """Each variable's parts, `(replicas, ...)`."""
-    local = [np.stack([part.numpy() for part in v.value.values]) for v in variables]
-    if not variables or len(local[0]) == strategy.num_replicas_in_sync:
-        return local
+) -> Callable[[], list[Any]]:
+    """A function that gives each variable's parts from the replicas of all workers."""
     replicas = strategy.num_replicas_in_sync
 
     @tf.function
-    def in_slots() -> list[Any]:
+    def gather() -> list[Any]:
         def slots() -> list[Any]:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             # A part beside zeros: the sum over the replicas is the parts, to the bit.
@@ -162,7 +178,8 @@ def _gather_parts(
 
         return [strategy.reduce("SUM", each, axis=None) for each in strategy.run(slots)]
 
-    return [each.numpy() for each in in_slots()]
+    function: Callable[[], list[Any]] = gather
+    return function
 
 
 def _assign(variable: keras.Variable, array: StateArray) -> None:
