@@ -166,8 +166,9 @@ def _gather_function(
     """A function that gives each variable's parts from the replicas of all workers."""
     replicas = strategy.num_replicas_in_sync
 
-    @tf.function
+    @tf.function(autograph=False)
     def gather() -> list[Any]:
+        @tf.autograph.experimental.do_not_convert
         def slots() -> list[Any]:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             # A part beside zeros: the sum over the replicas is the parts, to the bit.
