@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from tfdp.cli.common import add_config_arguments, prepare_runtime
 from tfdp.cli.help_text import paragraph
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.config import Config, load_config
+from tfdp.config.names import DATA_SETS
 
 _MOST = 10_000
 
@@ -22,6 +24,7 @@ def add_parser(commands: Any) -> None:
     )
     tools = parser.add_subparsers(title="tools", metavar="TOOL", required=True)
     _add_audit(tools)
+    _add_convert(tools)
 
 
 def _add_audit(tools: Any) -> None:
@@ -63,6 +66,55 @@ def _add_audit(tools: Any) -> None:
     parser.set_defaults(run=run_audit)
 
 
+def _add_convert(tools: Any) -> None:
+    parser = tools.add_parser(
+        "convert",
+        help="write any source to TFRecord shards",
+        description=paragraph(
+            "Write the examples of SOURCE, in their order and as they are (no scaling, no "
+            "transform), to TFRecord files in OUT, with a manifest.json: rows and SHA-256 of each "
+            "file, where they are from, and the arguments with which the source tfrecord reads "
+            "them back. The same input and options give the same bytes, whatever --jobs is. A "
+            "conversion that was stopped or killed goes on when the command is given again: "
+            "finished files that are as they were written are kept."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_source(parser)
+    parser.add_argument(
+        "out", metavar="OUT", type=Path, help="a folder: empty, missing, or of this conversion"
+    )
+    parser.add_argument(
+        "--shards", metavar="N", type=count, default=16, help="how many files (default 16)"
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=count,
+        help="processes that write (default: one for each 50,000 examples, up to the cores)",
+    )
+    _add_part(parser)
+    parser.set_defaults(run=run_convert)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help=f"a config, or the name of a source: {', '.join(DATA_SETS)}",
+    )
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change a key of the config, as in --set data.on_error=skip; with the name of a "
+        "source: one of its arguments, as in --set directory=images; the value is YAML; may be "
+        "repeated",
+    )
+
+
 def _add_part(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
@@ -93,6 +145,22 @@ def run_audit(options: argparse.Namespace) -> int:
         by=options.by,
     )
     return run(subject_of(config), wanted, as_json=options.json)
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    """Converts; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the source or the folder.
+    """
+    prepare_runtime()
+
+    from tfdp.data.tools.commands import run_convert as run
+    from tfdp.data.tools.convert import ConvertOptions
+    from tfdp.data.tools.subject import find_subject
+
+    wanted = ConvertOptions(part=options.part, shards=options.shards, jobs=options.jobs)
+    return run(find_subject(options.source, options.overrides), options.out, wanted)
 
 
 def count(text: str) -> int:

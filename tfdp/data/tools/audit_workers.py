@@ -153,7 +153,7 @@ def _read(result: dict[str, Any], place: Place, folder: Path) -> Findings:
             )
             for number, each in enumerate(result["shares"])
         )
-        sweep = arrays["sweep"] if "sweep" in arrays else None
+        sweep = arrays.get("sweep")
     return Findings(place, Policy(*result["policy"]), result["by"], shares, sweep)
 
 

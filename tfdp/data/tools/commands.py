@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
+from tfdp.config.yaml_text import dump
 from tfdp.data.tools.audit import AuditOptions, audit
 from tfdp.data.tools.audit_report import lines_of, table_of, to_json
+from tfdp.data.tools.convert import ConvertOptions, convert
 from tfdp.data.tools.progress import Counter
 from tfdp.data.tools.subject import Subject
 
@@ -31,6 +35,23 @@ def run_audit(subject: Subject, options: AuditOptions, *, as_json: bool) -> int:
     for line in lines_of(found):
         say(console, line)
     return 0 if found.sound else 1
+
+
+def run_convert(subject: Subject, folder: Path, options: ConvertOptions) -> int:
+    """Converts, prints how a config reads the result, and returns the exit code 0.
+
+    Raises:
+      TfdpError: see `tfdp.data.tools.convert.convert`.
+    """
+    found = convert(subject, folder, options)
+    console = output()
+    kept = f" ({found.kept} had been finished before)" if found.kept else ""
+    say(console, f"{found.rows:,} examples in {found.shards} shards{kept}: {found.manifest}")
+    say(console, "in a config beside which the folder lies:")
+    files = os.path.join(folder, found.arguments["files"])
+    data = {"name": "tfrecord", "arguments": {**found.arguments, "files": files}}
+    print(dump({"data": data}), end="")
+    return 0
 
 
 def output() -> Console:

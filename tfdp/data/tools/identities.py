@@ -45,7 +45,7 @@ class Identities:
         return tickets["at"]
 
     def between_workers(self, at: np.ndarray) -> np.ndarray:
-        """From what `of_tickets` gave to what can be compared with a worker that has other files."""
+        """Identities that can be compared with those of a worker which has other files."""
         files = getattr(self._source, "files", None)
         if self._by == CONTENT or not files or isinstance(self._source, RowSource):
             return at
