@@ -40,7 +40,7 @@ def test_workers_that_have_saved_are_no_failure(
 
 def test_a_worker_that_still_saves_is_waited_for(tmp_path: Path) -> None:
     code = (
-        f"time.sleep(2 * TASK)\nopen({str(tmp_path / 'saved-')!r} + str(TASK), 'w')\nsys.exit(75)"
+        f"time.sleep(TASK)\nopen({str(tmp_path / 'saved-')!r} + str(TASK), 'w')\nsys.exit(75)"
     )
     assert run(code, tmp_path, grace_seconds=10.0)[0] == SAVED
     assert (tmp_path / "saved-1").exists()
@@ -112,7 +112,7 @@ def test_a_death_is_noticed_within_two_seconds(tmp_path: Path) -> None:
 SAVES = """
 def save(*_):
     print("saving", flush=True)
-    time.sleep(1 + TASK)
+    time.sleep(0.2 + TASK)
     sys.exit(75)
 signal.signal(signal.SIGTERM, save)
 print("here", flush=True)

@@ -99,6 +99,7 @@ STEP, CALLBACK, READING = Activity.STEP, Activity.EPOCH_CALLBACK, Activity.READI
         # The program's own code, if others wait for it.
         ([Worker(STEP), Worker(Activity.STARTING)], 1, 101),
         ([Worker(STEP), Worker(Activity.FINISHED)], 1, 101),
+        ([Worker(Activity.MEETING), Worker(Activity.MEETING, since=-1.0)], 1, 101),
         # A process that does not run.
         ([Worker(STEP), Worker(STEP, ticks=False, stopped=True)], 1, 10),
         ([Worker(STEP), Worker(STEP, ticks=False)], 1, 11),

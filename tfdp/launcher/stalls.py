@@ -231,7 +231,10 @@ class StallWatch:
         """How long this worker may stand still."""
         assert worker.beat is not None
         activity, long = worker.beat.activity, PATIENCE * self._timeout
-        if activity in _OWN_CODE or (activity in _TOGETHER and not self._all_here):
+        # A meeting has a time-out of its own, which says more: who did not come.
+        if activity in (*_OWN_CODE, Activity.MEETING):
+            return long
+        if activity in _TOGETHER and not self._all_here:
             return long
         if activity is Activity.STEP and worker.longest_step:
             return min(long, max(self._timeout, _STEPS * worker.longest_step))
