@@ -39,9 +39,7 @@ def test_workers_that_have_saved_are_no_failure(
 
 
 def test_a_worker_that_still_saves_is_waited_for(tmp_path: Path) -> None:
-    code = (
-        f"time.sleep(TASK)\nopen({str(tmp_path / 'saved-')!r} + str(TASK), 'w')\nsys.exit(75)"
-    )
+    code = f"time.sleep(TASK)\nopen({str(tmp_path / 'saved-')!r} + str(TASK), 'w')\nsys.exit(75)"
     assert run(code, tmp_path, grace_seconds=10.0)[0] == SAVED
     assert (tmp_path / "saved-1").exists()
 
