@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ def add_parser(commands: Any) -> None:
     tools = parser.add_subparsers(title="tools", metavar="TOOL", required=True)
     _add_audit(tools)
     _add_convert(tools)
+    _add_peek(tools)
+    _add_prepare(tools)
 
 
 def _add_audit(tools: Any) -> None:
@@ -97,6 +100,65 @@ def _add_convert(tools: Any) -> None:
     parser.set_defaults(run=run_convert)
 
 
+def _add_peek(tools: Any) -> None:
+    parser = tools.add_parser(
+        "peek",
+        help="show a few examples, and statistics",
+        description=paragraph(
+            "Show the first examples of SOURCE as they are stored (not scaled, transformed or "
+            "shuffled), pictures drawn in characters or colours, and of many examples the least, "
+            "most and mean value, how often each class comes, and missing values (NaN, empty "
+            "text)."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_source(parser)
+    parser.add_argument(
+        "-n", dest="examples", metavar="N", type=count, default=5, help="examples (default 5)"
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=_rows,
+        default=10_000,
+        help="how many examples the statistics look at, from the first (default 10,000; 0: all)",
+    )
+    parser.add_argument(
+        "--save", metavar="FILE.png", type=Path, help="write the pictures to one PNG file"
+    )
+    _add_part(parser)
+    parser.set_defaults(run=run_peek)
+
+
+def _add_prepare(tools: Any) -> None:
+    parser = tools.add_parser(
+        "prepare",
+        help="make a data set of tensorflow-datasets from files on this machine",
+        description=paragraph(
+            "Prepare the data set NAME for the source tfds, from original files on this machine; "
+            "nothing is downloaded. fashion_mnist_local: Fashion-MNIST from its four IDX files, as "
+            "the Debian package dataset-fashion-mnist installs them."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME", help="fashion_mnist_local")
+    parser.add_argument(
+        "--from",
+        dest="files",
+        metavar="DIR",
+        type=Path,
+        help="folder with the original files (default /usr/share/datasets/fashion-mnist)",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        type=Path,
+        default=None,
+        help="folder of prepared data sets (default: TFDS_DATA_DIR, else ~/tensorflow_datasets)",
+    )
+    parser.set_defaults(run=run_prepare)
+
+
 def _add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
@@ -163,10 +225,45 @@ def run_convert(options: argparse.Namespace) -> int:
     return run(find_subject(options.source, options.overrides), options.out, wanted)
 
 
+def run_peek(options: argparse.Namespace) -> int:
+    """Shows; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the source or the file.
+    """
+    prepare_runtime()
+
+    from tfdp.data.tools.commands import run_peek as run
+    from tfdp.data.tools.subject import find_subject
+
+    subject = find_subject(options.source, options.overrides)
+    return run(subject, options.part, options.examples, options.rows, options.save)
+
+
+def run_prepare(options: argparse.Namespace) -> int:
+    """Prepares; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the name, the files or the folder.
+    """
+    prepare_runtime()
+
+    from tfdp.data.tools.commands import run_prepare as run
+
+    usual = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    return run(options.name, options.files, options.data_dir or Path(usual).expanduser())
+
+
 def count(text: str) -> int:
     """A positive number of something, from the command line."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
         raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
+    return int(text)
+
+
+def _rows(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f'must be a number of examples, got "{text}"')
     return int(text)
 
 

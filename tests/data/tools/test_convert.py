@@ -176,15 +176,15 @@ def test_a_folder_of_something_else_stays_as_it_is(
         convert(subject, tmp_path, ConvertOptions(shards=4))
     assert contents(tmp_path) == {"letter.txt": b"mine"}
     before = contents(folder / "out")
-    with pytest.raises(RunError, match="another conversion.*shards: 4, not 3|holds 'part-"):
+    with pytest.raises(RunError, match=r"another conversion.*shards: 4, not 3|holds 'part-"):
         convert(subject, folder / "out", ConvertOptions(shards=3))
-    with pytest.raises(RunError, match="another conversion .origin"):
+    with pytest.raises(RunError, match=r"another conversion .origin"):
         convert(subject, folder / "out", ConvertOptions(shards=4, part="validation"))
     assert contents(folder / "out") == before
 
 
 def test_what_cannot_be_stored(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="x is uint64 of shape .2., which cannot be converted"):
+    with pytest.raises(DataError, match=r"x is uint64 of shape .2., which cannot be converted"):
         convert(user(tmp_path, "ragged", 4), tmp_path / "out", ConvertOptions())
     assert not (tmp_path / "out").exists()
 
@@ -281,7 +281,7 @@ def test_killed_with_its_processes_in_the_middle(tmp_path: Path) -> None:
 def test_finding_the_source(tmp_path: Path) -> None:
     subject = find_subject("fashion_mnist", ["directory=here"])
     assert (subject.data.name, subject.data.arguments) == ("fashion_mnist", {"directory": "here"})
-    with pytest.raises(ConfigError, match="neither a config file nor a source.*fashion_mnist"):
+    with pytest.raises(ConfigError, match=r"neither a config file nor a source.*fashion_mnist"):
         find_subject("fashion", [])
     with pytest.raises(ConfigError, match=r"there is no such file"):
         find_subject(str(tmp_path / "a.yaml"), [])

@@ -12,6 +12,9 @@ from tfdp.config.yaml_text import dump
 from tfdp.data.tools.audit import AuditOptions, audit
 from tfdp.data.tools.audit_report import lines_of, table_of, to_json
 from tfdp.data.tools.convert import ConvertOptions, convert
+from tfdp.data.tools.peek import peek
+from tfdp.data.tools.peek_report import save, show
+from tfdp.data.tools.prepare import prepare
 from tfdp.data.tools.progress import Counter
 from tfdp.data.tools.subject import Subject
 
@@ -51,6 +54,39 @@ def run_convert(subject: Subject, folder: Path, options: ConvertOptions) -> int:
     files = os.path.join(folder, found.arguments["files"])
     data = {"name": "tfrecord", "arguments": {**found.arguments, "files": files}}
     print(dump({"data": data}), end="")
+    return 0
+
+
+def run_peek(subject: Subject, part: str, examples: int, most: int, picture: Path | None) -> int:
+    """Shows examples and statistics, and returns the exit code 0.
+
+    Raises:
+      TfdpError: see `tfdp.data.tools.peek.peek`, and `save`.
+    """
+    found = peek(subject, part, examples, most)
+    console = output()
+    show(found, console)
+    if picture is not None:
+        say(console, f"{save(found, picture)} pictures: {picture}")
+    return 0
+
+
+def run_prepare(name: str, files: Path | None, data_dir: Path) -> int:
+    """Prepares a data set, prints how a config reads it, and returns the exit code 0.
+
+    Raises:
+      TfdpError: see `tfdp.data.tools.prepare.prepare`.
+    """
+    found = prepare(name, files, data_dir)
+    console = output()
+    rows = ", ".join(f"{split}: {count:,} examples" for split, count in found.rows.items())
+    was = "was prepared already" if found.already else "prepared"
+    say(console, f"{was}: {found.folder} ({rows})")
+    say(console, "in a config:")
+    arguments = {"dataset": found.name, "data_dir": str(found.data_dir.resolve())}
+    if "test" in found.rows:
+        arguments["validation"] = "test"
+    print(dump({"data": {"name": "tfds", "arguments": arguments}}), end="")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Processes that write shards. Each loads the source by itself, and is told which shards to write."""
+"""Processes that write shards: each loads the source itself, and is told which shards to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples as serialized ``tf.train.Example``s that the source ``tfrecord`` reads back as they were."""
+"""Examples as serialized ``tf.train.Example``s that the source ``tfrecord`` reads as they were."""
 
 from __future__ import annotations
 
