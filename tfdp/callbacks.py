@@ -1,7 +1,8 @@
 """tfdp's Keras callbacks, for scripts that call `model.fit` themselves.
 
->>> guards = [tfdp.callbacks.FiniteGuard(), tfdp.callbacks.DriftGuard()]    # doctest: +SKIP
->>> model.fit(data, callbacks=guards)                                       # doctest: +SKIP
+>>> finite = tfdp.callbacks.FiniteGuard()                                       # doctest: +SKIP
+>>> saver = tfdp.callbacks.Checkpoints("run", every_steps=500, check=finite.check)  # doctest: +SKIP
+>>> model.fit(data, epochs=10, callbacks=[finite, saver])                       # doctest: +SKIP
 
 `tfdp train` adds them by itself. Importing this module does not load TensorFlow: the names are
 resolved when they are first used.
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tfdp.training.drift import DriftGuard
     from tfdp.training.nonfinite import FiniteGuard
+    from tfdp.training.saver import Checkpoints
 
 _HOME = {
+    "Checkpoints": "tfdp.training.saver",
     "DriftGuard": "tfdp.training.drift",
     "FiniteGuard": "tfdp.training.nonfinite",
 }
 
-__all__ = ["DriftGuard", "FiniteGuard"]
+__all__ = ["Checkpoints", "DriftGuard", "FiniteGuard"]
 
 
 def __getattr__(name: str) -> Any:

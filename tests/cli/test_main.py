@@ -12,6 +12,7 @@ import pytest
 import tfdp
 from tfdp.cli import main as cli
 from tfdp.cli import train
+from tfdp.cli.common import spell_resume_out
 from tfdp.cluster.runtime import RUNTIME_SETTINGS
 from tfdp.config.reference import describe_keys
 from tfdp.errors import ConfigError, RunError, UnsupportedError
@@ -176,3 +177,21 @@ def test_a_reader_that_leaves_causes_no_traceback(repository: Path) -> None:
     assert process.stderr is not None
     errors = process.stderr.read()
     assert (process.wait(DEADLINE_SECONDS), errors) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["train", "--resume", "a.yaml"], ["train", "--resume=always", "a.yaml"]),
+        (["train", "a.yaml", "--resume"], ["train", "a.yaml", "--resume=always"]),
+        (["train", "--resume", "auto", "a.yaml"], ["train", "--resume", "auto", "a.yaml"]),
+        (["train", "--resume=auto", "a.yaml"], ["train", "--resume=auto", "a.yaml"]),
+        (
+            ["launch", "--", "python", "train.py", "--resume", "x"],
+            ["launch", "--", "python", "train.py", "--resume", "x"],
+        ),
+    ],
+    ids=" ".join,
+)
+def test_resume_takes_no_config_for_its_value(given: list[str], expected: list[str]) -> None:
+    assert spell_resume_out(given) == expected

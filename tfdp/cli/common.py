@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from tfdp.cluster.detect import export_tf_config
 from tfdp.cluster.runtime import tune_runtime, why
@@ -28,6 +30,35 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
         help="change a key of CONFIG, as in --set training.epochs=3; the value is YAML; "
         "may be repeated",
     )
+
+
+RESUME_CHOICES = ("always", "auto", "never")
+
+
+def add_resume_argument(parser: Any) -> None:
+    """Adds ``--resume``."""
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="always",
+        default="never",
+        choices=RESUME_CHOICES,
+        help="go on from the last checkpoint of the run; auto: if there is a run, else start one",
+    )
+
+
+def spell_resume_out(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with ``--resume`` as ``--resume=always`` where no choice follows it.
+
+    Else argparse takes whatever follows for its value: in ``--resume train.yaml`` the config.
+    """
+    spelled = list(arguments)
+    end = spelled.index("--") if "--" in spelled else len(spelled)
+    for place in range(end):
+        follows = spelled[place + 1] if place + 1 < end else ""
+        if spelled[place] == "--resume" and follows not in RESUME_CHOICES:
+            spelled[place] = "--resume=always"
+    return spelled
 
 
 def prepare_runtime() -> ClusterInfo | None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tfdp.cli.common import add_resume_argument
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.launcher.command import LaunchOptions, emit, launch
 from tfdp.launcher.group import FAILURE_GRACE_SECONDS, PREEMPTED, STALLED
@@ -143,14 +144,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="change a key of CONFIG; may be repeated",
     )  # fmt: skip
     group.add_argument("--run-dir", metavar="DIR", help="where to write results")
-    group.add_argument(
-        "--resume",
-        nargs="?",
-        const="always",
-        default="never",
-        choices=("always", "auto", "never"),
-        help="go on from the last checkpoint of the run; auto: if there is a run (so restarts do)",
-    )
+    add_resume_argument(group)
 
 
 def _add_emit(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tfdp import __version__
 from tfdp.cli import bench, data, doctor, features, launch, train, verify
+from tfdp.cli.common import spell_resume_out
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.errors import TfdpError
 
@@ -26,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
       SystemExit: ``--help``, ``--version``, or arguments that cannot be parsed (code 2).
     """
-    options = build_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = build_parser().parse_args(spell_resume_out(given))
     _log_to_stderr()
     try:
         code = int(options.run(options))

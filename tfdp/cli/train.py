@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tfdp.cli.common import add_config_arguments, prepare_runtime
+from tfdp.cli.common import add_config_arguments, add_resume_argument, prepare_runtime
 from tfdp.cli.help_text import config_help, paragraph, runtime_help
 from tfdp.config import load_config
 from tfdp.config.yaml_text import dump_flow
@@ -29,14 +29,7 @@ def add_parser(commands: Any) -> None:
         metavar="DIR",
         help="where to write results; short for --set output.directory=DIR",
     )
-    parser.add_argument(
-        "--resume",
-        nargs="?",
-        const="always",
-        default="never",
-        choices=("always", "auto", "never"),
-        help="go on from the last checkpoint of the run; auto: if there is a run, else start one",
-    )
+    add_resume_argument(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="print CONFIG with all defaults, and train nothing"
     )

@@ -29,6 +29,7 @@ from tfdp.training.display import choose_display, summary_table
 from tfdp.training.files import replacing
 from tfdp.training.fit import fit
 from tfdp.training.incidents import IncidentLog, Kind
+from tfdp.training.lock import given_back
 from tfdp.training.progress import Progress
 from tfdp.training.recovery import Note, recovering
 from tfdp.training.run_directory import RunDirectory
@@ -83,7 +84,7 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
     # All workers check before they meet in build_strategy, and worker 0 writes only after it: so
     # nobody takes the directory of this run for that of another.
     resume = directory.check(config, resume=resume)
-    with compute_settings(config.training):
+    with compute_settings(config.training), given_back(directory.root):
         strategy = build_strategy(config.strategy, {"config": _digest(config)})
         replicas = strategy.num_replicas_in_sync
         check_row_for_each_replica(config.data.global_batch, replicas)

@@ -16,6 +16,7 @@ import yaml
 from tfdp.config.schema import Config
 from tfdp.errors import RunError
 from tfdp.training.files import disk_errors, write_text
+from tfdp.training.lock import take_directory
 
 MAY_CHANGE = (
     "training.epochs",
@@ -100,14 +101,15 @@ class RunDirectory:
         return resume
 
     def create(self, config: Config) -> None:
-        """Makes the directory and writes the config.
+        """Makes the directory, takes it for this process as long as it lives, writes the config.
 
         Raises:
-          RunError: the disk or the permissions do not allow it.
+          RunError: the disk or the permissions do not allow it, or another process trains there.
         """
         with disk_errors(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             self.checkpoints.mkdir(exist_ok=True)
+        take_directory(self.root)
         write_text(self.config, config.to_yaml())
 
     def _check_same_run(self, config: Config) -> None:

@@ -40,7 +40,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     While `fit` runs, SIGTERM and SIGINT (Ctrl-C) save a checkpoint after the running step, on all
     workers after the same one, and raise `tfdp.errors.PreemptedError`, which ends a script with
-    exit code 75. A second signal ends the process at once.
+    exit code 75. A second Ctrl-C ends the process at once.
 
     The data have to come in the same order again: arrays and `tf.data` pipelines with a seed
     (`keras.utils.set_random_seed`) do. What stands before the place where the run goes on is read
@@ -290,7 +290,7 @@ class Checkpoints(keras.callbacks.Callback):
         raise PreemptedError(
             f"{name}: stopped after {self._progress.describe()}; it is all in "
             f"{self._store.directory}.",
-            hint="Start the same command again: it goes on from there.",
+            hint="Start it again, tfdp train and tfdp launch with --resume: it goes on from there.",
         )
 
     def _save(self, monitored: float | None = None) -> None:

@@ -16,7 +16,11 @@ _WATCHED = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """Notes the first signal instead of ending the process; the second one ends it at once.
+    """Notes the first signal instead of ending the process; then a SIGINT ends it at once.
+
+    A further SIGTERM is taken for the same request by another way: schedulers send it to all
+    processes of a job, and a launcher that is one of them sends it on. Who does not want to wait
+    sends SIGKILL.
 
     Only the main thread of a program can be told of signals; elsewhere nothing is changed.
 
@@ -44,13 +48,13 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.received = signal.Signals(number)
-        # The system ends the process, also while it is in TensorFlow. A notebook's kernel is
-        # only interrupted.
+        # The system does the rest, also while the process is in TensorFlow. The kernel of a
+        # notebook is only interrupted.
         second = signal.default_int_handler if hasattr(sys, "ps1") else signal.SIG_DFL
-        for each in _WATCHED:
-            signal.signal(each, second if each == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(signal.SIGINT, second)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.write(
             sys.__stderr__.fileno() if sys.__stderr__ else 2,
             f"\ntfdp: {self.received.name}: saving a checkpoint after this step, then leaving; "
-            "a second signal ends the process at once\n".encode(),
+            "Ctrl-C ends the process at once\n".encode(),
         )
