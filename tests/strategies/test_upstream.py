@@ -7,6 +7,7 @@ that fails here after an upgrade says that its shim can go.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -146,3 +147,57 @@ def test_hierarchical_copy_of_an_odd_number_of_devices_leaves_the_last_one_out()
 
     sums = strategy.experimental_local_results(total(held))[0]
     assert [value.numpy().tolist() for value in sums] == [[2.0, 2.0], [2.0, 2.0]]
+
+
+class _Crash(keras.callbacks.Callback):
+    """Ends `fit` after some batches, and notes whether it hears of that."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self._left = batches
+        self.heard = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise KeyError("the end")
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.heard = True
+
+
+def test_fit_loop_takes_the_steps_of_an_interrupted_epoch_again(tmp_path: Path) -> None:
+    """Two epochs of four steps, ended after six and gone on: eight updates, and stock makes ten."""
+    install()
+    data = tf.data.Dataset.from_tensor_slices((linear.X, linear.Y)).batch(1).take(4)
+
+    def model() -> keras.Model:
+        keras.utils.clear_session()
+        net = keras.Sequential([keras.Input(linear.X.shape[1:]), keras.layers.Dense(1)])
+        net.compile("sgd", "mse")
+        return net
+
+    def keep() -> keras.callbacks.Callback:
+        return keras.callbacks.BackupAndRestore(str(tmp_path), save_freq=1)
+
+    with pytest.raises(KeyError):
+        model().fit(data, epochs=2, verbose=0, callbacks=[keep(), _Crash(6)])
+    second = model()
+    second.fit(data, epochs=2, verbose=0, callbacks=[keep()])
+    assert int(second.optimizer.iterations) > 8
+
+
+def test_fit_loop_tells_no_callback_that_fit_has_raised() -> None:
+    install()
+    net = keras.Sequential([keras.Input(linear.X.shape[1:]), keras.layers.Dense(1)])
+    net.compile("sgd", "mse")
+    crash = _Crash(1)
+    with pytest.raises(KeyError):
+        net.fit(linear.X, linear.Y, verbose=0, callbacks=[crash])
+    assert not crash.heard
+
+
+def test_fit_loop_gives_no_callback_the_others() -> None:
+    callback = keras.callbacks.Callback()
+    callbacks = keras.callbacks.CallbackList([callback, keras.callbacks.History()])
+    assert not [value for value in vars(callback).values() if value is callbacks]
