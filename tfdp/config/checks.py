@@ -11,6 +11,7 @@ from tfdp.config.suggest import unknown
 
 Check = Callable[[Any], str | None]
 
+_SERVICE = re.compile(r"grpc://[^\s:/]+:\d{1,5}")
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -60,6 +61,12 @@ def function_reference(value: str) -> str | None:
     if _REFERENCE.fullmatch(value):
         return None
     return f'must be "module:function", as in "my_package.models:build", got "{value}"'
+
+
+def service_address(value: str) -> str | None:
+    if _SERVICE.fullmatch(value):
+        return None
+    return f'must be "grpc://host:port", got "{value}"'
 
 
 def device_list(value: Any) -> str | None:

@@ -14,6 +14,7 @@ from tfdp.config.checks import (
     function_reference,
     less_than,
     one_of,
+    service_address,
 )
 from tfdp.config.names import DATA_SETS, ON_ERROR, REMAINDERS, SHARD_POLICIES
 from tfdp.config.section import Rule, Section, setting
@@ -100,5 +101,12 @@ class DataConfig(Section):
         default=None,
     )
     prefetch: int = setting("Finished batches that wait for the replicas.", at_least(0), default=2)
+
+    service: str | None = setting(
+        "A tf.data service, grpc://host:port, whose workers read, decode and transform the "
+        "training examples; null: each training worker does so itself.",
+        service_address,
+        default=None,
+    )
 
     rules = (Rule(("name", "function"), either_name_or_function, blame="name"),)

@@ -15,6 +15,7 @@ from tfdp.data.failures import remember_source
 from tfdp.data.finish import Finish, Transform
 from tfdp.data.order import Order, Position
 from tfdp.data.policy import Policy, choose_policy
+from tfdp.data.service import Service
 from tfdp.data.sources.arrays import ArraySource
 from tfdp.data.sources.base import Source
 from tfdp.data.split import shard_batches
@@ -39,6 +40,8 @@ class Workload:
       fingerprint: of the examples, which the workers compare.
       parallel_calls: pieces that are finished at a time; None: as many as there are cores.
       prefetch: finished pieces that wait, for each replica.
+      elsewhere: `elsewhere(worker, workers, replicas)`: finished pieces of a worker's replicas,
+        where other processes do the work; None: this process does.
     """
 
     tickets: Callable[[int, int], tf.data.Dataset]
@@ -48,7 +51,7 @@ class Workload:
     fingerprint: Callable[[], int]
     parallel_calls: int | None = None
     prefetch: int = DEFAULT_PREFETCH
-    place: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None
+    elsewhere: Callable[[int, int, int], tf.data.Dataset] | None = None
 
     def share(
         self,
@@ -65,6 +68,9 @@ class Workload:
           replicas: of this worker.
           watch: applied to the batches of tickets, or None.
         """
+        if self.elsewhere is not None:
+            pieces = self.elsewhere(worker, workers, replicas)
+            return pieces.prefetch(self.prefetch * replicas) if self.prefetch else pieces
         if self.policy.own:
             tickets, worker, workers = self.tickets(worker, workers), 0, 1
         else:
@@ -78,8 +84,6 @@ class Workload:
         calls = self.parallel_calls or tf.data.AUTOTUNE
         with _errors_as_raised(self.finish) as finish:
             dataset = tickets.map(finish, num_parallel_calls=calls, deterministic=True)
-        if self.place is not None:
-            dataset = self.place(dataset)
         if self.prefetch:
             dataset = dataset.prefetch(self.prefetch * replicas)
         # Without tuning, parallel calls are as many as there are cores. The thread that tunes can
@@ -130,7 +134,7 @@ class EpochBatches:
       transform: changes each example, see `tfdp.data.finish.Transform`.
       parallel_calls: pieces that are finished at a time; None: as many as there are cores.
       prefetch: finished batches that wait.
-      place: where finishing is done elsewhere, wraps the data set (see `tfdp.data.service`).
+      service: address of a tf.data service whose workers finish the batches, or None.
 
     Attributes:
       dataset: a tf.data.Dataset of `(x, y)` or `(x, y, sample_weight)`. Iterating it gives the
@@ -159,7 +163,7 @@ class EpochBatches:
         transform: Transform | None = None,
         parallel_calls: int | None = None,
         prefetch: int = DEFAULT_PREFETCH,
-        place: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+        service: str | None = None,
     ) -> None:
         self.source = ArraySource(source) if isinstance(source, Arrays) else source
         remember_source(self.source)
@@ -173,15 +177,16 @@ class EpochBatches:
             remainder=remainder,
             shuffle_buffer=shuffle_buffer,
         )
+        self._finish = Finish(self.source, seed, transform)
         self._workload = Workload(
             tickets=self._tickets,
             length=self._length,
-            finish=Finish(self.source, seed, transform),
+            finish=self._finish,
             policy=self.policy,
             fingerprint=self.source.fingerprint,
             parallel_calls=parallel_calls,
             prefetch=prefetch,
-            place=place,
+            elsewhere=None if service is None else self._elsewhere(service),
         )
         self.dataset: tf.data.Dataset = self._build()
 
@@ -244,8 +249,23 @@ class EpochBatches:
         """Where the workers do not share files, a worker's files are all its own."""
         return (worker, workers) if self.policy.name == "file" else (0, 1)
 
+    def _elsewhere(self, address: str) -> Callable[[int, int, int], tf.data.Dataset]:
+        served = Service(address, self.source)
+
+        def pieces(worker: int, workers: int, replicas: int) -> tf.data.Dataset:
+            own = self.policy.own
+            order = self._own_order(worker, workers) if own else self._order
+            here = (worker, workers) if own else (0, 1)
+            cut = (0, 1) if own else (worker, workers)
+            return served.pieces(order, self.position, self._finish, here, (*cut, replicas))
+
+        return pieces
+
     def _build(self) -> tf.data.Dataset:
-        dataset = self._workload.finished(self._tickets(0, 1))
+        if self._workload.elsewhere is None:
+            dataset = self._workload.finished(self._tickets(0, 1))
+        else:
+            dataset = self._workload.share(0, 1, 1)
         # Keras asks for the length. It is that of a whole epoch, also for a pass that begins in the
         # middle: an assertion inside tf.data would not let such a pass end.
         length = tf.constant(self._length(0, 1), tf.int64)

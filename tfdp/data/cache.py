@@ -61,6 +61,8 @@ def cached(source: Source, where: str, directory: Path) -> Source:
 class CachedRows(RowSource):
     """Rows in files, one file for each component, mapped into memory."""
 
+    stays = "its cache is mapped into the memory of this process"
+
     def __init__(self, folder: Path, source: Source) -> None:
         self.place = source.place
         self.classes = source.classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
@@ -14,6 +15,9 @@ from tfdp.data.sources.framing import REPAIR
 from tfdp.errors import DataError
 
 _READING = ("user-defined function passed to", "IteratorGetNext", "MultiDeviceIterator")
+_RAISED_HERE = re.compile(r"tfdp\.errors\.DataError: (.*)")
+"""An error of tfdp from Python code that tf.data runs."""
+
 _open_sources: WeakSet[Source] = WeakSet()
 
 
@@ -32,6 +36,9 @@ def explain(error: tf.errors.OpError, *sources: Source) -> DataError | None:
       *sources: where to look; all sources that are in use, if there are none.
     """
     text = str(error.message)
+    own = _RAISED_HERE.search(text)
+    if own is not None:
+        return DataError(own[1])
     sources = sources or tuple(_open_sources)
     if isinstance(error, tf.errors.NotFoundError):
         return _gone(text, sources)

@@ -53,6 +53,7 @@ def training_batches(
         transform=_transform(config, directory),
         parallel_calls=config.parallel_calls,
         prefetch=config.prefetch,
+        service=config.service,
     )
     _log.info("sharding: %s", batches.policy)
     return batches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tfdp.data.order import Order, Position, shuffled
@@ -45,17 +47,24 @@ def ticket_batches(
         dataset = _stream_tickets(source, order, position, _own_segments(source, *turn))
     else:
         raise TypeError(f"{type(source).__name__} is neither a RowSource nor a StreamSource")
-    if workers > 1:
-        # Examples of different workers have different numbers.
-        dataset = dataset.map(
-            _as_written(lambda t: {**t, "number": t["number"] * workers + worker})
-        )
-    if order.remainder == "pad":
-        dataset = dataset.map(_as_written(lambda t: _pad(t, order)))
+    if workers > 1 or order.remainder == "pad":
+        dataset = dataset.map(_as_written(lambda t: adjusted(t, order, worker, workers)))
     return dataset
 
 
-def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset:
+def adjusted(tickets: Tickets, order: Order, worker: int, workers: int) -> Tickets:
+    """A batch of tickets, padded if so ordered; those of different workers differ in number."""
+    if workers > 1:
+        tickets = {**tickets, "number": tickets["number"] * workers + worker}
+    return _pad(tickets, order) if order.remainder == "pad" else tickets
+
+
+def row_batch(rows: int, order: Order) -> Callable[[tf.Tensor, tf.Tensor], Tickets]:
+    """The function from (epoch, step), two int64 scalars, to a batch of tickets of a row source.
+
+    Raises:
+      DataError: as `ticket_batches`.
+    """
     per_sweep = order.steps_per_sweep(rows)
     check_one_batch(rows, order)
     steps = order.steps or per_sweep
@@ -68,11 +77,16 @@ def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset
         if order.shuffle:
             at = shuffled(at, rows, order.seed, sweep)
         if order.remainder == "drop":
-            at, numbers = (
-                tf.ensure_shape(at, [order.batch]),
-                tf.ensure_shape(numbers, [order.batch]),
-            )
+            at = tf.ensure_shape(at, [order.batch])
+            numbers = tf.ensure_shape(numbers, [order.batch])
         return {"at": at, "number": numbers, "epoch": epoch}
+
+    return batch
+
+
+def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset:
+    batch = row_batch(rows, order)
+    steps = order.steps or order.steps_per_sweep(rows)
 
     @_as_written
     def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,14 @@ from tfdp.collectives import Reducer, hierarchy
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.data.digest import remember_first_batch
+from tfdp.data.file_shards import files_fault, first_digest, share_files
 from tfdp.data.split import check_same_rows, count_rows, shard_batches, split_rows, static_rows
 from tfdp.errors import DataError, UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.keras_compat import variables
 from tfdp.strategies.step import ReplicaStep, in_step
+
+_log = logging.getLogger("tfdp")
 
 
 class ExactStrategy:
@@ -110,7 +114,8 @@ class ExactStrategy:
         Args:
             dataset: batches of the global size. All workers must produce the same batches in the
                 same order; a worker keeps its part of each. A data set whose
-                `auto_shard_policy` is OFF holds this worker's own examples instead.
+                `auto_shard_policy` is OFF holds this worker's own examples instead. With FILE
+                each worker reads files of its own, if there are enough; else the policy is DATA.
             options: as in TensorFlow.
         """
         if self.num_replicas_in_sync == 1 or not isinstance(dataset, tf.data.Dataset):
@@ -120,26 +125,45 @@ class ExactStrategy:
             return self._tfdp_distribute_workload(dataset, workload, options)
         worker, workers, replicas = self._tfdp_place()
         policy = dataset.options().experimental_distribute.auto_shard_policy
-        own = workers > 1 and policy == tf.data.experimental.AutoShardPolicy.OFF
-        if own:
+        policies = tf.data.experimental.AutoShardPolicy
+        by_file = workers > 1 and policy == policies.FILE and self._tfdp_can_share_files(dataset)
+        own = by_file or (workers > 1 and policy == policies.OFF)
+        if own and not by_file:
             worker, workers = 0, 1
         spec = dataset.element_spec
         check_same_rows(spec)
         digests: list[int] = []
-        if workers > 1:
+        if workers > 1 and not own:
             dataset = remember_first_batch(dataset, digests)
 
         def this_workers_share(context: Any) -> tf.data.Dataset:
             del context
-            return shard_batches(dataset, worker, workers, replicas)
+            share = share_files if by_file else shard_batches
+            return share(dataset, worker, workers, replicas)
 
         with self._tfdp_step_counts_may_differ(own):
             distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
         distributed.tfdp_element_spec = spec
         distributed.tfdp_own_shards = own
-        if workers > 1:
+        if by_file:
+            distributed.tfdp_batches = None  # only the end will tell
+        if workers > 1 and not own:
             self._tfdp_digests.append(digests)
         return distributed
+
+    def _tfdp_can_share_files(self, dataset: Any) -> bool:
+        """Whether all workers find that they can; says why not."""
+        workers = self._tfdp_place()[1]
+        fault = files_fault(dataset, workers)
+        found = self.tfdp_gather_from_workers(0 if fault else 1)
+        seen = self.tfdp_gather_from_workers(first_digest(dataset))
+        if fault is None and 0 in found:
+            fault = f"worker {found.index(0)} cannot read its files"
+        if fault is None and len(set(seen)) > 1:
+            fault = "the workers read the files in different orders; give shuffles a seed"
+        if fault is not None:
+            _log.warning("auto_shard_policy FILE is taken for DATA: %s", fault)
+        return fault is None
 
     def _tfdp_distribute_workload(self, dataset: Any, workload: Any, options: Any) -> Any:
         """Shares batches out whose expensive part is still to be done, for a replica's part only.
@@ -154,10 +178,9 @@ class ExactStrategy:
         digests: list[int] = []
 
         def watch(tickets: tf.data.Dataset) -> tf.data.Dataset:
-            if workers == 1:
+            if workers == 1 or own:
                 return tickets
-            salt = 0 if own else workload.fingerprint()
-            return remember_first_batch(tickets, digests, salt)
+            return remember_first_batch(tickets, digests, workload.fingerprint())
 
         def this_workers_share(context: Any) -> tf.data.Dataset:
             del context
@@ -169,8 +192,8 @@ class ExactStrategy:
         distributed.tfdp_own_shards = own
         if own:
             distributed.tfdp_batches = workload.length(worker, workers)
-        if workers > 1:
-            self._tfdp_digests.append([] if own else digests)
+        if workers > 1 and not own:
+            self._tfdp_digests.append(digests)
         return distributed
 
     def tfdp_check_same_batches(self) -> None:

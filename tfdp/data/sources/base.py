@@ -42,11 +42,13 @@ class Source(ABC):
       place: what to call the examples in messages, such as "training data".
       classes: how many classes the labels tell apart, where the source knows.
       per_worker: whether each worker's examples are its own.
+      stays: why `read` cannot run in another process (tf.data service), or "" if it can.
     """
 
     place: str = "training data"
     classes: int | None = None
     per_worker: bool = False
+    stays: str = ""
 
     @property
     @abstractmethod
@@ -101,6 +103,7 @@ class StreamSource(Source):
 
     segments: int
     files: Sequence[str] = ()
+    stays = "it is read from front to back, and only rows that can be read in any order move"
 
     @abstractmethod
     def records(self, segment: tf.Tensor) -> tf.data.Dataset:

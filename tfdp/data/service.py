@@ -1,0 +1,162 @@
+"""The expensive part of the input in other processes: a tf.data service.
+
+A service hands pieces of work to its workers as they come, and their results arrive in any order;
+if a worker dies, what it was at is lost. Neither changes what is trained. Each result carries its
+number, is put back in its place here, and what does not arrive is done here. So order and position
+are those of a run without a service, and every example comes once.
+
+Only rows that can be read in any order move: the workers of the service are sent the numbers of
+the rows, and make the tickets themselves.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from tfdp.data.failures import explain
+from tfdp.data.order import Order, Position
+from tfdp.data.sources.base import Source
+from tfdp.data.split import piece_bounds, take_rows
+from tfdp.data.tickets import adjusted, row_batch
+from tfdp.errors import DataError
+
+_log = logging.getLogger("tfdp.data")
+
+CONNECT_SECONDS = 5.0
+FIRST_PIECE_SECONDS = 120.0
+_WAITING_PIECES = 256
+"""So many later pieces have come: a piece that has not is done here."""
+
+
+class Service:
+    """Rows that are read and decoded by the workers of a tf.data service.
+
+    Args:
+      address: ``grpc://host:port`` of its dispatcher.
+      source: the examples; its files have to be where the service's workers find them.
+
+    Raises:
+      DataError: the source cannot move, or nobody answers at the address.
+    """
+
+    def __init__(self, address: str, source: Source) -> None:
+        if source.stays:
+            raise DataError(
+                f"data.service: {source.place} cannot be read by a service: {source.stays}.",
+                hint="Unset data.service, or name pictures in folders or arrays.",
+            )
+        host, _, port = address.removeprefix("grpc://").rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        except OSError as error:
+            raise DataError(
+                f"data.service: nobody answers at {address}: {error}.",
+                hint="Start the dispatcher and its workers first.",
+            ) from error
+        self._address = address
+        self._source = source
+
+    def pieces(
+        self,
+        order: Order,
+        position: Position,
+        finish: Callable[[Any], tuple[Any, ...]],
+        here: tuple[int, int],
+        cut: tuple[int, int, int],
+    ) -> tf.data.Dataset:
+        """The finished pieces of a worker's replicas, in their order.
+
+        Args:
+          order: how rows become batches.
+          position: where a pass begins.
+          finish: from tickets to examples.
+          here: `(worker, workers)` that have rows of their own; (0, 1) if none has.
+          cut: `(worker, workers, replicas)` that share a batch.
+        """
+        rows = self._source.rows
+        batch = row_batch(rows, order)
+        steps = order.steps or order.steps_per_sweep(rows)
+        worker, workers, replicas = cut
+
+        @tf.autograph.experimental.do_not_convert
+        def piece(epoch: tf.Tensor, number: tf.Tensor) -> tuple[Any, ...]:
+            tickets = adjusted(batch(epoch, number // replicas), order, *here)
+            local = number % replicas
+            count = tf.size(tickets["at"])
+            bounds = piece_bounds(count, local * workers + worker, workers * replicas)
+            return finish(take_rows(tickets, *bounds))
+
+        def epoch_from(epoch: int, first: int) -> tf.data.Dataset:
+            epoch = tf.constant(epoch, tf.int64)
+            numbers = tf.data.Dataset.range(first * replicas, steps * replicas)
+            return numbers.map(
+                tf.autograph.experimental.do_not_convert(
+                    lambda number: (number, piece(epoch, number))
+                ),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            )
+
+        def generate() -> Iterator[Any]:
+            first = position.step
+            whole = epoch_from(position.epoch, first)
+            yield from self._in_order(whole, range(first * replicas, steps * replicas))
+
+        return tf.data.Dataset.from_generator(
+            generate, output_signature=epoch_from(0, 0).element_spec[1]
+        )
+
+    def _in_order(self, whole: tf.data.Dataset, numbers: range) -> Iterator[Any]:
+        """What `whole` gives, in the order of the numbers, whoever has done it."""
+        arrived: dict[int, Any] = {}
+        results = self._results(whole)
+        for number in numbers:
+            while number not in arrived and len(arrived) < _WAITING_PIECES:
+                found = next(results, None)
+                if found is None:
+                    break
+                if int(found[0]) >= number:
+                    arrived[int(found[0])] = found[1]
+            if number not in arrived:
+                _log.warning("data.service lost piece %d of an epoch: it is done here", number)
+                ((_, arrived[number]),) = whole.skip(number - numbers.start).take(1)
+            yield arrived.pop(number)
+
+    def _results(self, whole: tf.data.Dataset) -> Iterator[Any]:
+        moved = whole.apply(
+            tf.data.experimental.service.distribute(
+                processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
+                service=self._address,
+                compression=None,
+            )
+        )
+        results = iter(moved)
+        pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="tfdp-service")
+        try:
+            yield pool.submit(next, results).result(FIRST_PIECE_SECONDS)
+        except StopIteration:
+            return
+        except concurrent.futures.TimeoutError:
+            raise DataError(
+                f"data.service: no worker of {self._address} has sent anything for "
+                f"{FIRST_PIECE_SECONDS:.0f} seconds.",
+                hint="Start workers of the service.",
+            ) from None
+        except tf.errors.OpError as error:
+            raise self._explained(error) from error
+        finally:
+            pool.shutdown(wait=False)
+        try:
+            yield from results
+        except tf.errors.OpError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: tf.errors.OpError) -> DataError:
+        return explain(error, self._source) or DataError(
+            f"data.service: {str(error.message).splitlines()[0]}"
+        )
