@@ -244,12 +244,15 @@ def test_what_callbacks_remember_comes_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_parts_go_to_as_many_replicas_or_are_added_up(tmp_path: Path) -> None:
-    """A metric that three replicas have added up goes on, on one device, with their sum."""
-    model = build()
-    state = StateReader(model).read()
-    index = next(n for n, each in enumerate(state) if each.name.endswith("/iteration"))
-    parts = StateArray(state[index].name, np.array([4, 5, 6]), is_parts=True)
-    assign_state(model, [*state[:index], parts, *state[index + 1 :]], "there")
-    # A counter that all replicas count alike: the first one's.
-    assert int(model.optimizer.iterations) == 4
+@pytest.mark.parametrize(
+    ("parts", "two", "one"),
+    [("sum", [15, 0], 15), ("mean", [5, 5], 5), ("first", [4, 4], 4)],
+)
+def test_parts_go_to_as_many_replicas_or_come_to_something(
+    parts: str, two: list[int], one: int
+) -> None:
+    array = StateArray("a counter", np.array([4, 5, 6]), parts)
+    assert list(array.for_replicas(3)) == [4, 5, 6]
+    assert list(array.for_replicas(2)) == two
+    assert array.total() == one
+    assert array.shape == ()

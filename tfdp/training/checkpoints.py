@@ -46,12 +46,14 @@ class Snapshot:
       variables: see `tfdp.training.variables.StateReader`.
       callbacks: see `tfdp.training.callback_state.read_callbacks`.
       monitored: value of the metric that tells which checkpoint is best; None where there is none.
+      logs: what the last step has logged.
     """
 
     progress: Progress
     variables: Sequence[StateArray]
     callbacks: Mapping[str, Any] = field(default_factory=dict)
     monitored: float | None = None
+    logs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def load(path: Path) -> Snapshot:
     try:
         described = state["variables"]
         variables = [
-            StateArray(each["name"], array, each["is_parts"])
+            StateArray(each["name"], array, each["parts"])
             for each, array in zip(described, arrays[: len(described)], strict=True)
         ]
         return Snapshot(
@@ -198,6 +200,7 @@ def load(path: Path) -> Snapshot:
             variables,
             put_arrays_in(state["callbacks"], arrays[len(described) :]),
             state["monitored"],
+            state["logs"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpointError(
@@ -217,10 +220,9 @@ def _write(path: Path, snapshot: Snapshot) -> None:
         "stopped": progress.stopped,
         "rollbacks": progress.rollbacks,
         "monitored": snapshot.monitored,
+        "logs": dict(snapshot.logs),
         "callbacks": take_arrays_out(snapshot.callbacks, arrays),
-        "variables": [
-            {"name": each.name, "is_parts": each.is_parts} for each in snapshot.variables
-        ],
+        "variables": [{"name": each.name, "parts": each.parts} for each in snapshot.variables],
     }
     checkpoint_file.write(path, [*(each.value for each in snapshot.variables), *arrays], state)
 

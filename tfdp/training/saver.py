@@ -118,6 +118,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._others: Sequence[keras.callbacks.Callback] = ()
         self._epoch_metrics: list[StateArray] | None = None
         self._boundaries = 0
+        self._logs: dict[str, float] = {}
 
     @property
     def progress(self) -> Progress:
@@ -140,7 +141,9 @@ class Checkpoints(keras.callbacks.Callback):
         """
         found = self._store.load_latest(self._passed_over)
         snapshot, place = found or (Snapshot(Progress(), ()), self._store.directory)
-        check_same_progress(model.distribute_strategy, snapshot.progress, str(place))
+        check_same_progress(
+            model.distribute_strategy, snapshot.progress, str(place), snapshot.variables
+        )
         if found is not None:
             self.go_on_from(model, snapshot, str(place))
         return self.progress
@@ -206,6 +209,7 @@ class Checkpoints(keras.callbacks.Callback):
         if self.position is not None:
             self.position(epoch, first)
         if restored is None and not left_out:
+            fit_loop.forget_logs(self.model)
             return
         passes, batches = fit_loop.place_of(self._iterator, epoch, first)
         plan = fit_loop.EpochPlan(
@@ -215,8 +219,9 @@ class Checkpoints(keras.callbacks.Callback):
             batches=batches,
             positioned=self.position is not None,
             left_out=left_out,
+            logs=restored.logs if first and restored is not None else {},
         )
-        fit_loop.plan_next_epoch(self._iterator, plan)
+        fit_loop.plan_next_epoch(self.model, self._iterator, plan)
         if first and restored is not None:
             variables.assign_metrics(self.model, restored.variables)
 
@@ -227,6 +232,7 @@ class Checkpoints(keras.callbacks.Callback):
             step=batch + 1,
             total_steps=self._progress.total_steps + finished,
         )
+        self._logs = {name: float(value) for name, value in (logs or {}).items()}
         self._boundary()
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -303,6 +309,7 @@ class Checkpoints(keras.callbacks.Callback):
                 self._state(),
                 read_callbacks(self._others),
                 monitored,
+                self._logs,
             )
             self._triggers.saved(self._progress.total_steps, time.monotonic())
             if self._is_chief:

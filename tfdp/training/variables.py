@@ -19,6 +19,8 @@ from tfdp.errors import RunError
 from tfdp.strategies.keras_compat import fit_loop
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 
+_PARTS = {tf.VariableAggregation.SUM: "sum", tf.VariableAggregation.MEAN: "mean"}
+
 METRICS = "metrics"
 """First part of the names of what the running epoch has added up."""
 
@@ -29,13 +31,36 @@ class StateArray:
 
     Attributes:
       name: its part of the state, its number there, and its path.
-      value: the array; where `is_parts`, of shape `(replicas, ...)` in the order of the replicas.
-      is_parts: whether each replica holds a part.
+      value: the array; with `parts`, of shape `(replicas, ...)` in the order of the replicas.
+      parts: what the parts of the replicas come to: "sum", "mean", or "first" (that of the first);
+        None where all replicas hold the same.
     """
 
     name: str
     value: np.ndarray
-    is_parts: bool = False
+    parts: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the variable."""
+        return self.value.shape if self.parts is None else self.value.shape[1:]
+
+    def total(self) -> np.ndarray:
+        """What the parts come to."""
+        if self.parts == "sum":
+            return self.value.sum(axis=0, dtype=self.value.dtype)
+        if self.parts == "mean":
+            return self.value.mean(axis=0, dtype=self.value.dtype)
+        return self.value if self.parts is None else self.value[0]
+
+    def for_replicas(self, replicas: int) -> Sequence[np.ndarray]:
+        """A part for each of `replicas` replicas; to the bit, where there were as many."""
+        if self.parts is not None and len(self.value) == replicas:
+            return list(self.value)
+        total = self.total()
+        if self.parts in ("mean", "first"):
+            return [total] * replicas
+        return [total, *[np.zeros_like(total)] * (replicas - 1)]
 
     @property
     def is_of_metric(self) -> bool:
@@ -69,7 +94,7 @@ class StateReader:
         variables = list(named)
         parts = iter(self._parts([variable for _, variable in variables if _is_spread(variable)]))
         return [
-            StateArray(name, next(parts), True)
+            StateArray(name, next(parts), _PARTS.get(variable.value.aggregation, "first"))
             if _is_spread(variable)
             else StateArray(name, np.array(keras.ops.convert_to_numpy(variable)))
             for name, variable in variables
@@ -113,10 +138,9 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
             f"optimizer here have {len(variables)}."
         )
     for (name, variable), array in zip(variables, values, strict=True):
-        shape = array.value.shape[1:] if array.is_parts else array.value.shape
-        if shape != tuple(variable.shape):
+        if array.shape != tuple(variable.shape):
             raise RunError(
-                f"{place}: belongs to another model: {name} has shape {shape} there and "
+                f"{place}: belongs to another model: {name} has shape {array.shape} there and "
                 f"{tuple(variable.shape)} here."
             )
     for (_, variable), array in zip(variables, values, strict=True):
@@ -185,30 +209,16 @@ def _gather_function(
 
 def _assign(variable: keras.Variable, array: StateArray) -> None:
     if not _is_spread(variable):
-        variable.assign(_total(array, variable.aggregation) if array.is_parts else array.value)
+        variable.assign(array.total())
         return
     strategy = variable.value.distribute_strategy
-    parts = _parts(array, strategy.num_replicas_in_sync, variable.aggregation)
+    if array.parts is None and variable.value.aggregation != tf.VariableAggregation.SUM:
+        parts: Sequence[np.ndarray] = [array.value] * strategy.num_replicas_in_sync
+    else:
+        parts = array.for_replicas(strategy.num_replicas_in_sync)
     worker, _, replicas = place_of(strategy)
     for number, part in enumerate(variable.value.values):
         part.assign(parts[worker * replicas + number])
-
-
-def _parts(array: StateArray, replicas: int, aggregation: str) -> Any:
-    if array.is_parts and len(array.value) == replicas:
-        return array.value
-    total = _total(array, aggregation) if array.is_parts else array.value
-    if aggregation != "sum":
-        return [total] * replicas
-    return [total, *[np.zeros_like(total)] * (replicas - 1)]
-
-
-def _total(array: StateArray, aggregation: str) -> np.ndarray:
-    if aggregation == "sum":
-        return array.value.sum(axis=0, dtype=array.value.dtype)
-    if aggregation == "mean":
-        return array.value.mean(axis=0, dtype=array.value.dtype)
-    return array.value[0]
 
 
 def place_of(strategy: tf.distribute.Strategy) -> tuple[int, int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from keras.src.backend.common import global_state
@@ -20,6 +20,7 @@ from keras.src.random import seed_generator
 _stock_enumerate = tf_trainer.TFEpochIterator._enumerate_iterator
 _stock_fit = tf_trainer.TensorFlowTrainer.fit
 _stock_train_begin = CallbackList.on_train_begin
+_stock_result_or_logs = tf_trainer.TensorFlowTrainer._get_metrics_result_or_logs
 
 _GLOBAL_SEED_GENERATOR = seed_generator.GLOBAL_SEED_GENERATOR
 
@@ -36,6 +37,7 @@ class EpochPlan:
       batches: how many of the pass are behind.
       positioned: the data set begins at the right batch by itself, so none are dropped.
       left_out: steps that are not trained on; their batches are read and dropped.
+      logs: what the step before `first_step` has logged.
     """
 
     first_step: int = 0
@@ -44,6 +46,7 @@ class EpochPlan:
     batches: int = 0
     positioned: bool = False
     left_out: frozenset[int] = frozenset()
+    logs: Mapping[str, float] = field(default_factory=dict)
 
 
 def remember_epoch_iterator(model: Any, iterator: Any) -> None:
@@ -56,9 +59,23 @@ def epoch_iterator(model: Any) -> Any:
     return model._tfdp_epoch_iterator()
 
 
-def plan_next_epoch(iterator: Any, plan: EpochPlan) -> None:
+def plan_next_epoch(model: Any, iterator: Any, plan: EpochPlan) -> None:
     """Called from `on_epoch_begin`: the epoch that begins follows `plan`."""
     iterator.tfdp_plan = plan
+    object.__setattr__(model, "_tfdp_logs_before", dict(plan.logs))
+
+
+def forget_logs(model: Any) -> None:
+    """Called from `on_epoch_begin`: the epoch is trained from its first step."""
+    model.__dict__.pop("_tfdp_logs_before", None)
+
+
+def metrics_result_or_logs(self: Any, logs: Any) -> Any:
+    """`Trainer._get_metrics_result_or_logs`, for an epoch that was resumed after its last step.
+
+    No step has logged anything then, and Keras would say nothing of the epoch.
+    """
+    return _stock_result_or_logs(self, logs or self.__dict__.get("_tfdp_logs_before") or logs)
 
 
 def begin_with_epoch(model: Any, epoch: int | None) -> None:

@@ -87,6 +87,11 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (tf_trainer.TensorFlowTrainer, "_maybe_symbolic_build", trainer.maybe_symbolic_build),
         (tf_trainer.TFEpochIterator, "__init__", trainer.epoch_iterator_init),
         (tf_trainer.TensorFlowTrainer, "fit", fit_loop.fit),
+        (
+            tf_trainer.TensorFlowTrainer,
+            "_get_metrics_result_or_logs",
+            fit_loop.metrics_result_or_logs,
+        ),
         (tf_trainer.TFEpochIterator, "_enumerate_iterator", fit_loop.enumerate_iterator),
         (CallbackList, "on_train_begin", fit_loop.train_begin),
         (CallbackList, "on_epoch_begin", beats.epoch_begin),
