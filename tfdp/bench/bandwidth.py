@@ -13,6 +13,7 @@ Like nccl-tests, 1 GB/s is 10**9 bytes a second, while a buffer of 1 kB has 1024
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -40,10 +41,7 @@ class Measurement:
     @property
     def quartiles(self) -> tuple[float, float]:
         """First and third quartile of the repetitions, in seconds."""
-        if len(self.seconds) == 1:
-            return self.seconds[0], self.seconds[0]
-        low, _, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
-        return low, high
+        return quartiles(self.seconds)
 
     @property
     def algbw(self) -> float:
@@ -54,6 +52,14 @@ class Measurement:
     def busbw(self) -> float:
         """Bus bandwidth at the median time, bytes a second."""
         return bus_bandwidth(self.size_bytes, self.median_seconds, self.replicas)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """First and third quartile of some values, at least one."""
+    if len(values) == 1:
+        return values[0], values[0]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
 
 
 def algorithm_bandwidth(size_bytes: int, seconds: float) -> float:

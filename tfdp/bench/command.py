@@ -8,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tfdp.bench.allreduce import AllReduceOptions, measure
+from tfdp.bench.input import InputOptions, measure_input
+from tfdp.bench.input_report import InputReport
 from tfdp.errors import RunError
 
 _WIDTH = 110
@@ -33,6 +35,26 @@ def run_allreduce(options: AllReduceOptions, json_file: Path | None) -> int:
         console.print(
             f"not measured: {name}: {reason}", markup=False, highlight=False, soft_wrap=True
         )
+    return 0
+
+
+def run_input(options: InputOptions, json_file: Path | None) -> int:
+    """Measures, prints, and returns the exit code 0.
+
+    Raises:
+      RunError: the file cannot be written.
+      TfdpError: see `measure_input`.
+    """
+    if json_file is not None:
+        _check_writable(json_file)
+    report = InputReport(measure_input(options, lambda line: print(line, file=sys.stderr)))
+    if json_file is not None:
+        json_file.write_text(report.to_json() + "\n", encoding="utf-8")
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    for table in report.tables():
+        console.print(table)
+    for line in report.lines():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -58,7 +58,7 @@ class AllReduceReport:
         return json.dumps(
             {
                 "version": FORMAT_VERSION,
-                "machine": _machine(),
+                "machine": machine(),
                 "workers": self.workers,
                 "devices_per_worker": self.devices,
                 "measurements": [_measurement(each) for each in self.measurements],
@@ -137,7 +137,8 @@ def _fit(fit: LatencyFit | None) -> dict[str, float | None] | None:
     }
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """What was measured on."""
     return {
         "tfdp": tfdp.__version__,
         "python": platform.python_version(),

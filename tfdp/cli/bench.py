@@ -9,6 +9,7 @@ from typing import Any
 from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
 from tfdp.cli.common import prepare_runtime
 from tfdp.cli.help_text import paragraph, runtime_help
+from tfdp.config import load_config
 
 _MOST = 10_000
 
@@ -18,10 +19,14 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "bench",
         help="measure this machine",
-        description=paragraph("Measure how fast replicas exchange gradients on this machine."),
+        description=paragraph(
+            "Measure on this machine how fast replicas exchange gradients, and how fast they are "
+            "fed."
+        ),
     )
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     _add_allreduce(benchmarks)
+    _add_input(benchmarks)
     _add_chaos(benchmarks)
 
 
@@ -142,6 +147,97 @@ def run_chaos(options: argparse.Namespace) -> int:
     )
 
 
+def _add_input(benchmarks: Any) -> None:
+    parser = benchmarks.add_parser(
+        "input",
+        help="time the input of configs, or of made-up data, beside plain tf.data",
+        description=paragraph(
+            "Time an epoch of each CONFIG's training examples, shuffled, decoded and batched, as "
+            "tfdp and as plain tf.data that does the same work, in turn, shared by 1, 2 and 4 "
+            "pipelines that run at the same time. Also: the time to the first batch; what each "
+            "stage adds to an epoch, and so what limits (read: the order, and the bytes of "
+            "streams; decode; map: scale, cast, data.transform; copy: into the replicas' pieces "
+            "and to the caller); and the memory of this process over some epochs. Without CONFIG: "
+            "made-up examples in files of several kinds."
+        ),
+        epilog=runtime_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("configs", metavar="CONFIG", nargs="*", help="YAML files")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change a key of every CONFIG; may be repeated",
+    )
+    parser.add_argument(
+        "--kinds",
+        metavar="NAME,...",
+        type=_names,
+        help="made-up data, as in npz,tfrecord (default, without CONFIG: npz, csv, parquet, "
+        "tfrecord and image_folder)",
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="N,...",
+        type=_numbers,
+        default=(20_000,),
+        help="how many made-up examples; several numbers show whether costs are linear "
+        "(default 20,000; of image_folder at most 5,000)",
+    )
+    parser.add_argument(
+        "--pipelines",
+        metavar="N,...",
+        type=_numbers,
+        default=(1, 2, 4),
+        help="how many share the examples (default 1,2,4)",
+    )
+    parser.add_argument(
+        "--repetitions", metavar="N", type=_count, default=5, help="pairs of epochs (default 5)"
+    )
+    parser.add_argument(
+        "--epochs",
+        metavar="N",
+        type=_count,
+        default=10,
+        help="over which memory is watched (default 10)",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="write everything, each repetition, to FILE"
+    )
+    parser.set_defaults(run=run_input)
+
+
+def run_input(options: argparse.Namespace) -> int:
+    """Measures and prints; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with a config, its data or the file.
+    """
+    configs = [(path, load_config(path, options.overrides)) for path in options.configs]
+    prepare_runtime()
+
+    from tfdp.bench.command import run_input as run
+    from tfdp.bench.input import InputOptions
+    from tfdp.bench.input_made import KINDS
+
+    made = options.kinds or (() if configs else tuple(KINDS))
+    wanted = InputOptions(
+        configs=tuple(
+            (Path(path).stem, config.data, Path(config.module_directory or "."))
+            for path, config in configs
+        ),
+        made=made,
+        rows=options.rows,
+        pipelines=options.pipelines,
+        repetitions=options.repetitions,
+        epochs=options.epochs,
+    )
+    return run(wanted, options.json)
+
+
 def run_allreduce(options: argparse.Namespace) -> int:
     """Measures and prints; returns the exit code.
 
@@ -191,6 +287,13 @@ def _sizes(text: str) -> tuple[int, ...]:
         return tuple(sorted({parse_size(part) for part in text.split(",")}))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.replace("_", "").split(",")
+    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f'must be positive integers, as in 1,2,4, got "{text}"')
+    return tuple(int(part) for part in parts)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ def gaps(rows):
     x = np.arange(rows, dtype="float32")
     x[1::3] = np.nan
     text = np.array(["a", "", "b"] * (rows // 3))
-    return tf.data.Dataset.from_tensor_slices(({"x": x, "text": text}, np.arange(rows) % 2)).batch(4)
+    columns = ({"x": x, "text": text}, np.arange(rows) % 2)
+    return tf.data.Dataset.from_tensor_slices(columns).batch(4)
 """
 
 

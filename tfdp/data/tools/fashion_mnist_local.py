@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 from tfdp.data.images import CLASS_NAMES, fashion_mnist
 
 
-class FashionMnistLocal(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+class FashionMnistLocal(tfds.core.GeneratorBasedBuilder):
     """Fashion-MNIST: 60,000 training and 10,000 test images of clothes, 28x28 grey levels."""
 
     VERSION = tfds.core.Version("1.0.0")

@@ -77,7 +77,7 @@ class Identities:
 
 def row_hashes(batch: Any) -> np.ndarray:
     """A hash of each row of a batch of anything that `tf.data` can give; `(rows,)` int64."""
-    columns = []
+    columns: list[Any] = []
     for leaf in tf.nest.flatten(batch):
         if isinstance(leaf, tf.SparseTensor):
             leaf = tf.sparse.to_dense(leaf)

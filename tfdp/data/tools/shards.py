@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def _write(temporary: Path, records: Iterator[bytes], path: Path) -> int:
     writer = tf.io.TFRecordWriter(str(temporary))
     try:
         for record in records:
-            _checked(lambda record=record: writer.write(record), path)
+            _checked(partial(writer.write, record), path)
             rows += 1
         _checked(writer.flush, path)
     finally:
