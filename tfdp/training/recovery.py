@@ -91,7 +91,12 @@ def _go_back(
     store = checkpoints.store
     found = store.load_latest(before_step=before_step) or store.load_latest(before_step=error.step)
     state = Progress() if found is None else found[0].progress
-    check_same_progress(model.distribute_strategy, state, str(store.directory))
+    check_same_progress(
+        model.distribute_strategy,
+        state,
+        str(store.directory),
+        () if found is None else found[0].variables,
+    )
     if found is None:
         raise error
     snapshot, path = found

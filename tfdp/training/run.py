@@ -34,6 +34,7 @@ from tfdp.training.progress import Progress
 from tfdp.training.recovery import Note, recovering
 from tfdp.training.run_directory import RunDirectory
 from tfdp.training.saver import Checkpoints
+from tfdp.training.workers import check_same_progress
 
 _log = logging.getLogger("tfdp.training")
 
@@ -98,6 +99,8 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
         with strategy.scope():
             model = build_model(config, data)
             progress = checkpoints.restore(model) if resume else Progress()
+            if not resume:  # another worker may go on: it has to hear that this one does not
+                check_same_progress(strategy, progress, str(directory.root))
         _check_epochs(progress, config, directory)
         if resume:
             _warn_of_order(data.train)
