@@ -22,7 +22,7 @@ import numpy as np
 from tfdp.errors import RunError
 from tfdp.training.files import replacing
 
-FORMAT = 2
+FORMAT = 3
 
 _STATE = "state.json"
 _READ_ERRORS = (OSError, EOFError, zipfile.BadZipFile, KeyError, TypeError, ValueError)
