@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,11 @@ S = tf.data.experimental.service
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[list[Any]]:
+def workers() -> list[Any]:
     dispatcher = S.DispatchServer(S.DispatcherConfig(port=0))
     address = dispatcher.target.split("://")[1]
     started = [S.WorkerServer(S.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
-    yield [dispatcher.target, *started]
-    for worker in started:
-        worker._stop()
-    dispatcher._stop()
+    return [dispatcher.target, *started]
 
 
 def targets(dataset: tf.data.Dataset) -> list[list[int]]:
@@ -106,6 +102,5 @@ def test_refusals(workers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     alone = S.DispatchServer(S.DispatcherConfig(port=0))
     monkeypatch.setattr(service_module, "FIRST_PIECE_SECONDS", 1.0)
     batches = EpochBatches(numbered(), global_batch=5, service=alone.target)
-    with pytest.raises(DataError, match="no worker of grpc://.* has sent anything"), data_errors():
+    with pytest.raises(DataError, match=r"no worker of grpc://.* has sent anything"), data_errors():
         targets(batches.dataset)
-    alone._stop()

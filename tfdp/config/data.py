@@ -69,7 +69,7 @@ class DataConfig(Section):
         default="auto",
     )
     shuffle_buffer: int = setting(
-        "Examples of a stream (TFRecord files) that are shuffled at a time, in serialized form; "
+        "Examples of a stream (TFRecord files) that are shuffled together, in serialized form; "
         "rows that can be read in any order are always shuffled all together.",
         at_least(1),
         default=10_000,

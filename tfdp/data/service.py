@@ -11,9 +11,10 @@ the rows, and make the tickets themselves.
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
+import queue
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -136,21 +137,12 @@ class Service:
             )
         )
         results = iter(moved)
-        pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="tfdp-service")
         try:
-            yield pool.submit(next, results).result(FIRST_PIECE_SECONDS)
+            yield _first(results, self._address)
         except StopIteration:
             return
-        except concurrent.futures.TimeoutError:
-            raise DataError(
-                f"data.service: no worker of {self._address} has sent anything for "
-                f"{FIRST_PIECE_SECONDS:.0f} seconds.",
-                hint="Start workers of the service.",
-            ) from None
         except tf.errors.OpError as error:
             raise self._explained(error) from error
-        finally:
-            pool.shutdown(wait=False)
         try:
             yield from results
         except tf.errors.OpError as error:
@@ -160,3 +152,30 @@ class Service:
         return explain(error, self._source) or DataError(
             f"data.service: {str(error.message).splitlines()[0]}"
         )
+
+
+def _first(results: Iterator[Any], address: str) -> Any:
+    """The first result, or a `DataError` if none comes in time.
+
+    Without workers TensorFlow waits for ever; the thread that does so does not keep the process.
+    """
+    found: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def wait() -> None:
+        try:
+            found.put((next(results), None))
+        except BaseException as error:
+            found.put((None, error))
+
+    threading.Thread(target=wait, name="tfdp-service", daemon=True).start()
+    try:
+        result, error = found.get(timeout=FIRST_PIECE_SECONDS)
+    except queue.Empty:
+        raise DataError(
+            f"data.service: no worker of {address} has sent anything for "
+            f"{FIRST_PIECE_SECONDS:.0f} seconds.",
+            hint="Start workers of the service.",
+        ) from None
+    if error is not None:
+        raise error
+    return result

@@ -104,20 +104,22 @@ def shard_batches(
     spec = dataset.element_spec
     shape_piece = _static_shape_setter(spec, pieces)
 
-    @tf.autograph.experimental.do_not_convert
-    def cut(*batch: Any) -> tf.data.Dataset:
+    def piece_of(batch: tuple[Any, ...], local: tf.Tensor | int) -> Any:
         whole = batch[0] if len(batch) == 1 and not isinstance(spec, tuple) else batch
         rows = count_rows(whole)
+        if rows is None:
+            return whole
+        offset, size = piece_bounds(rows, local * workers + worker, pieces)
+        return shape_piece(take_rows(whole, offset, size))
 
-        def piece(local: tf.Tensor) -> Any:
-            if rows is None:
-                return whole
-            offset, size = piece_bounds(rows, local * workers + worker, pieces)
-            return shape_piece(take_rows(whole, offset, size))
+    @tf.autograph.experimental.do_not_convert
+    def cut(*batch: Any) -> tf.data.Dataset:
+        return tf.data.Dataset.range(replicas).map(lambda local: piece_of(batch, local))
 
-        return tf.data.Dataset.range(replicas).map(piece)
-
-    return dataset.flat_map(cut)
+    if replicas > 1:
+        return dataset.flat_map(cut)
+    # A data set for each batch would cost more than its one piece.
+    return dataset.map(tf.autograph.experimental.do_not_convert(lambda *batch: piece_of(batch, 0)))
 
 
 def split_rows(batch: Any, worker: int, workers: int, replicas: int) -> list[Any]:

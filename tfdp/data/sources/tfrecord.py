@@ -23,7 +23,6 @@ from tfdp.data.sources.columns import arrange, check_names, checked
 from tfdp.data.sources.features import Feature, read_features
 from tfdp.data.sources.files import WORKER, find_files
 from tfdp.data.sources.framing import (
-    FRAMING_BYTES,
     Segment,
     compression_of,
     count_records,
@@ -36,7 +35,6 @@ from tfdp.errors import DataError
 _log = logging.getLogger("tfdp.data")
 
 _RECORD_BITS = 40
-_CHECKED_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +102,6 @@ class TFRecordSource(StreamSource):
         self.segments = len(self.parts)
         self.files = list(dict.fromkeys(part.file for part in self.parts))
         self._count = cache(self._count_records)
-        whole = [not part.compression and part.records is None for part in self.parts]
-        self._sizes = [
-            Path(part.file).stat().st_size if all_of_it else -1
-            for part, all_of_it in zip(self.parts, whole, strict=True)
-        ]
 
     def count(self, segment: int) -> int:
         return self._count(segment)
@@ -135,11 +128,6 @@ class TFRecordSource(StreamSource):
         if any(part.records is not None for part in parts):
             limits = [-1 if p.records is None else 0 if p.offsets else p.records for p in parts]
             records = records.take(column(limits, tf.int64))
-        size = column(self._sizes, tf.int64)
-        wanted = column(
-            [-1 if p.records is None or p.offsets else p.records for p in parts], tf.int64
-        )
-        records = _complete(records, size, wanted)
         if any(part.offsets for part in parts):
             offsets = tf.ragged.constant([part.offsets for part in parts], tf.int64)[segment]
             records = records.concatenate(_records_at(file, offsets))
@@ -177,36 +165,6 @@ class TFRecordSource(StreamSource):
         other = copy.copy(self)
         other._use(parts)
         return other
-
-
-def _complete(records: tf.data.Dataset, size: tf.Tensor, wanted: tf.Tensor) -> tf.data.Dataset:
-    """The same records, and an error after the last one if some are missing.
-
-    A file that is cut within the header of a record looks to TensorFlow as if it ended before.
-
-    Args:
-      records: of one segment.
-      size: bytes that they take in their file, -1 where that is not known.
-      wanted: how many there are, -1 where that is not known.
-    """
-    start = tf.constant([0, 0], tf.int64)
-    several = records.batch(_CHECKED_AT_ONCE).concatenate(
-        tf.data.Dataset.from_tensors(tf.constant([], tf.string))
-    )
-
-    def count(seen: tf.Tensor, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        here = tf.size(batch, tf.int64)
-        lengths = tf.cast(tf.reduce_sum(tf.strings.length(batch)), tf.int64)
-        seen += tf.stack([here, lengths + here * FRAMING_BYTES])
-        goes_on = here > 0
-        complete = tf.logical_and(
-            tf.logical_or(wanted < 0, seen[0] == wanted), tf.logical_or(size < 0, seen[1] == size)
-        )
-        check = tf.debugging.Assert(tf.logical_or(goes_on, complete), ["a file is cut short"])
-        with tf.control_dependencies([check]):
-            return seen, tf.identity(batch)
-
-    return several.scan(start, count).unbatch()
 
 
 def _records_at(file: tf.Tensor, offsets: tf.Tensor) -> tf.data.Dataset:
