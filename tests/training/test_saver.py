@@ -236,6 +236,72 @@ def test_a_failure_in_the_background_stops_the_run(
         train("dataset", 1, tmp_path, in_background=True)
 
 
+def small(optimizer: str = "adam", units: int = 2) -> keras.Model:
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(units)])
+    model.compile(optimizer, "mse")
+    return model
+
+
+def fit_small(model: keras.Model, saver: Checkpoints, epochs: int, *more: Any) -> list[float]:
+    """Two steps an epoch."""
+    targets = X[:, : model.output_shape[1]]
+    return list(
+        model.fit(
+            *(X, targets), batch_size=25, epochs=epochs, verbose=0, callbacks=[saver, *more]
+        ).history["loss"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"units": 3}, "another model: model/0/.* has shape"),
+        ({"optimizer": "sgd"}, r"another model: it has \d variables"),
+        ({"optimizer": "adadelta"}, "another optimizer: .*momentum there is .*_accumulated_grad"),
+    ],
+    ids=["another model", "with other variables", "with variables of the same shapes"],
+)
+def test_a_checkpoint_of_something_else_is_refused(
+    tmp_path: Path, other: dict[str, Any], why: str
+) -> None:
+    fit_small(small(), Checkpoints(tmp_path), 1)
+    model = small(**other)
+    before = [np.array(each) for each in model.get_weights()]
+    with pytest.raises(RunError, match=why):
+        fit_small(model, Checkpoints(tmp_path), 2)
+    for mine, theirs in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_second_fit_keeps_its_latest_checkpoints(tmp_path: Path) -> None:
+    model, saver = small(), Checkpoints(tmp_path, every_steps=1, keep=2)
+    fit_small(model, saver, 3)
+    fit_small(model, saver, 1)
+    assert [each.total_steps for each in CheckpointStore(tmp_path).list()] == [7, 8]
+    found = CheckpointStore(tmp_path).load_latest()
+    assert found is not None
+    assert (found[0].progress.epochs, int(model.optimizer.iterations)) == (1, 8)
+
+
+def test_a_new_run_does_not_remove_what_another_has_saved(tmp_path: Path) -> None:
+    fit_small(small(), Checkpoints(tmp_path), 2)
+    with pytest.raises(RunError, match=r"the checkpoints of another run \(after 4 steps\)"):
+        fit_small(small(), Checkpoints(tmp_path, resume=False), 1)
+    assert [each.total_steps for each in CheckpointStore(tmp_path).list()] == [2, 4]
+
+
+def test_the_same_object_goes_on_after_a_signal(tmp_path: Path) -> None:
+    """As where a notebook's cell is run again after it was interrupted."""
+    expected = fit_small(small(), Checkpoints(tmp_path / "whole"), 3)
+    model, saver = small(), Checkpoints(tmp_path / "parts")
+    with pytest.raises(PreemptedError):
+        fit_small(model, saver, 3, Signals(signal.SIGINT, step=3))
+    assert int(model.optimizer.iterations) == 3
+    assert fit_small(model, saver, 3) == expected
+    assert int(model.optimizer.iterations) == 6
+
+
 def test_plain_fit_is_left_as_it_was(tmp_path: Path) -> None:
     """The model that has gone on from a checkpoint begins its next fit at the beginning."""
     train("dataset", 1, tmp_path)

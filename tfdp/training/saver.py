@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from tfdp.cluster import heartbeat
-from tfdp.errors import ConfigError, PreemptedError
+from tfdp.errors import ConfigError, PreemptedError, RunError
 from tfdp.strategies.keras_compat import fit_loop
 from tfdp.strategies.keras_compat.install import install
 from tfdp.training import variables
@@ -45,6 +45,9 @@ class Checkpoints(keras.callbacks.Callback):
     The data have to come in the same order again: arrays and `tf.data` pipelines with a seed
     (`keras.utils.set_random_seed`) do. What stands before the place where the run goes on is read
     and dropped, unless `position` is given.
+
+    A directory is for one run. A second `fit` with the same object counts its steps on; after a
+    signal it goes on where the first one was stopped.
 
     Args:
       directory: of the checkpoints.
@@ -107,7 +110,6 @@ class Checkpoints(keras.callbacks.Callback):
         self._monitor = monitor
         self._save_at_start = save_at_start and self._triggers.any
         self._resume = resume
-        self._in_background = in_background
         self._on_signals = on_signals and self._triggers.any
         self.position = position
         self.check = check
@@ -119,6 +121,9 @@ class Checkpoints(keras.callbacks.Callback):
         self._epoch_metrics: list[StateArray] | None = None
         self._boundaries = 0
         self._logs: dict[str, float] = {}
+        self._signals = StopSignals()
+        self._writer = BackgroundWriter(in_background)
+        self._preempted = False
 
     @property
     def progress(self) -> Progress:
@@ -176,16 +181,15 @@ class Checkpoints(keras.callbacks.Callback):
         if self._resume:
             self.restore(self.model)
         elif self._restored is None:
-            self._progress, self._history = Progress(), {}
+            self._begin_anew()
         ended = self._progress.stopped
         fit_loop.begin_with_epoch(
             self.model, self.params["epochs"] if ended else self._progress.epochs
         )
         self._reader = variables.StateReader(self.model)
-        self._writer = BackgroundWriter(self._in_background)
         self._stop = Agreement("stop", worker, workers)
         self._save_now = Agreement("save", worker, workers)
-        self._signals = StopSignals()
+        self._signals, self._preempted = StopSignals(), False
         if self._on_signals:
             self._signals.install()
         self._triggers.begin(self._progress.total_steps, time.monotonic())
@@ -263,7 +267,21 @@ class Checkpoints(keras.callbacks.Callback):
         self._signals.remove()
         self._writer.close()
         fit_loop.begin_with_epoch(self.model, None)
-        self._resume = False
+        self._resume = self._preempted  # as in a notebook, where the same object is used again
+
+    def _begin_anew(self) -> None:
+        """Begins with the first epoch. The steps are counted on: the latest checkpoints are kept.
+
+        Raises:
+          RunError: what is in the directory was written by another run.
+        """
+        if not self._progress.total_steps and (found := self._store.list()):
+            raise RunError(
+                f"{self._store.directory}: holds the checkpoints of another run (after "
+                f"{found[-1].total_steps} steps), which this one would remove.",
+                hint="Go on with that run (resume=True), or name another directory.",
+            )
+        self._progress, self._history = Progress(total_steps=self._progress.total_steps), {}
 
     def _boundary(self) -> None:
         """After each step and each batch of a validation, on all workers."""
@@ -293,6 +311,7 @@ class Checkpoints(keras.callbacks.Callback):
             else (self._signals.received.name)
         )
         self._on_event("preempted", self._progress, {"signal": name})
+        self._preempted = True
         raise PreemptedError(
             f"{name}: stopped after {self._progress.describe()}; it is all in "
             f"{self._store.directory}.",

@@ -122,7 +122,7 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
       place: where it comes from, for messages.
 
     Raises:
-      RunError: it belongs to another model; this one is unchanged then.
+      RunError: it belongs to another model or optimizer; this one is unchanged then.
     """
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
@@ -142,6 +142,10 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
             raise RunError(
                 f"{place}: belongs to another model: {name} has shape {array.shape} there and "
                 f"{tuple(variable.shape)} here."
+            )
+        if _slot(array.name) != _slot(name):
+            raise RunError(
+                f"{place}: belongs to another optimizer: {array.name} there is {name} here."
             )
     for (_, variable), array in zip(variables, values, strict=True):
         _assign(variable, array)
@@ -174,6 +178,12 @@ def _named(
         if id(variable) not in seen:
             seen.add(id(variable))
             yield f"{part}/{number}/{variable.path}", variable
+
+
+def _slot(name: str) -> str:
+    """What the optimizer keeps there, as in "momentum": the layers' names differ between runs."""
+    last = name.rpartition("/")[2]
+    return last.rpartition("_")[2] if name.startswith("optimizer/") else ""
 
 
 def _is_random(array: StateArray) -> bool:

@@ -55,5 +55,5 @@ def _checksum(variables: Iterable[StateArray]) -> int:
     """Below 2**31."""
     found = 0
     for each in variables:
-        found = zlib.crc32(np.ascontiguousarray(each.value).reshape(-1).view(np.uint8), found)
+        found = zlib.crc32(np.ascontiguousarray(each.value).tobytes(), found)
     return found % 2**31
