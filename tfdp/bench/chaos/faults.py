@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import resource
 import signal
@@ -12,12 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfdp.bench.chaos.job import STEPS_PER_EPOCH
+from tfdp.bench.chaos.network import TwoHosts
 from tfdp.cluster.heartbeat import Activity, Beat
 
 SLOW_SECONDS = 6.0
 """How long the slow worker is slow."""
 
+CUT_SECONDS = 30.0
+"""How long the network is cut: so long that a worker is taken for gone."""
+
 _SLOW_PART = 0.1
+_CUT_NAME = f"the network between two hosts cut for {CUT_SECONDS:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Fault:
       strike: given the process of the worker and the directory of the checkpoints.
       ends_group: whether the group has to be started again.
       needs_launch: whether it ends the launch too, which is then repeated by hand.
+      needs_hosts: whether it is one of the network between two hosts, with a worker on each;
+        `strike` is then given by `network_cut`.
     """
 
     name: str
@@ -54,6 +62,7 @@ class Fault:
     strike: Callable[[int, Path], None]
     ends_group: bool = True
     needs_launch: bool = False
+    needs_hosts: bool = False
 
 
 def all_faults() -> list[Fault]:
@@ -71,7 +80,20 @@ def all_faults() -> list[Fault]:
         Fault("worker 1 stopped (SIGSTOP)", 1, _in(Activity.STEP, 1), _stop),
         Fault("worker 1 ten times slower", 1, _in(Activity.STEP, 1), _slow, ends_group=False),
         Fault("SIGTERM to worker 1", 1, _in(Activity.STEP, 1), _terminate, needs_launch=True),
+        Fault(_CUT_NAME, 1, _in(Activity.STEP, 1), _no_network, needs_hosts=True),
     ]
+
+
+def network_cut(fault: Fault, hosts: TwoHosts) -> Fault:
+    """The fault, between these hosts."""
+
+    def cut(process: int, checkpoints: Path) -> None:
+        del process, checkpoints
+        hosts.cut()
+        time.sleep(CUT_SECONDS)
+        hosts.mend()
+
+    return dataclasses.replace(fault, strike=cut)
 
 
 def _building(worker: int) -> Callable[[Scene], bool]:
@@ -119,6 +141,10 @@ def _kill(process: int, checkpoints: Path) -> None:
 def _stop(process: int, checkpoints: Path) -> None:
     del checkpoints
     os.kill(process, signal.SIGSTOP)
+
+
+def _no_network(process: int, checkpoints: Path) -> None:
+    raise AssertionError("network_cut says between which hosts")
 
 
 def _terminate(process: int, checkpoints: Path) -> None:

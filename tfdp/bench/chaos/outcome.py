@@ -82,6 +82,8 @@ class ChaosReport:
                 _seconds(each.detection_seconds),
                 _seconds(each.recovery_seconds),
             )
+        for name in self.skipped:
+            table.add_row(name, "skipped", *["-"] * 4)
         return table
 
     def summary(self) -> str:

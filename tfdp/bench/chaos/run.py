@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from tfdp.bench.chaos import job
-from tfdp.bench.chaos.faults import Fault, Scene
+from tfdp.bench.chaos.faults import Fault, Scene, network_cut
+from tfdp.bench.chaos.hosts_launch import HostsLaunch
+from tfdp.bench.chaos.network import TwoHosts, why_no_hosts
 from tfdp.bench.chaos.outcome import ChaosReport, Outcome
 from tfdp.bench.chaos.watched import WatchedLaunch
 from tfdp.errors import RunError, TfdpError
@@ -21,12 +23,14 @@ from tfdp.training.incidents import read_incidents
 
 WORKERS = 2
 STALL_SECONDS = 8.0
-RUN_SECONDS = 240.0
+RUN_SECONDS = 150.0
 """For one fault, from the start of its group until the run goes on."""
 
 _LOOK_SECONDS = 0.0005
 _SAMPLE_SECONDS = 1.0
 _SPARE_RESTARTS = 5
+
+Launch = WatchedLaunch | HostsLaunch
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,27 @@ def run_chaos(options: ChaosOptions, say: Callable[[str], None]) -> ChaosReport:
     say(f"a run of {epochs * job.STEPS_PER_EPOCH} steps without faults, to compare with")
     peace = _Campaign(options.directory / "peace", epochs, say)
     peace.finish_in_peace()
-    chaos = _Campaign(options.directory / "chaos", epochs, say)
-    report = chaos.suffer(options.faults, options.pause_seconds)
+    here = [fault for fault in options.faults if not fault.needs_hosts]
+    apart = [fault for fault in options.faults if fault.needs_hosts]
+    reason = why_no_hosts() if apart else None
+    suffered = _Suffered(finished=True)
+    if here:
+        campaign = _Campaign(options.directory / "chaos", epochs, say)
+        suffered.add(campaign.suffer(here, options.pause_seconds), peace, campaign)
+    if apart and reason is None:
+        with TwoHosts() as hosts:
+            campaign = _Campaign(options.directory / "apart", epochs, say, hosts)
+            faults = [network_cut(fault, hosts) for fault in apart]
+            suffered.add(campaign.suffer(faults, options.pause_seconds), peace, campaign)
     return ChaosReport(
         workers=WORKERS,
         steps=epochs * job.STEPS_PER_EPOCH,
-        outcomes=report.outcomes,
-        skipped={},
-        finished=report.finished,
-        differences=_differences(peace.checkpoints, chaos.checkpoints) if report.finished else (),
-        memory=report.memory,
-        leaked=report.leaked,
+        outcomes=suffered.outcomes,
+        skipped={} if reason is None else {fault.name: reason for fault in apart},
+        finished=suffered.finished,
+        differences=suffered.differences,
+        memory=suffered.memory,
+        leaked=suffered.leaked,
     )
 
 
@@ -80,13 +94,38 @@ class _Suffered:
     finished: bool = False
     memory: dict[int, list[int]] = field(default_factory=dict)
     leaked: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, other: _Suffered, peace: _Campaign, chaos: _Campaign) -> None:
+        """Takes what another run has suffered, and how it differs from that in peace."""
+        self.outcomes += other.outcomes
+        self.finished = self.finished and other.finished
+        self.leaked += other.leaked
+        for index, sizes in other.memory.items():
+            self.memory.setdefault(index, []).extend(sizes)
+        if other.finished:
+            self.differences += _differences(peace.checkpoints, chaos.checkpoints)
 
 
 class _Campaign:
-    """One run, through as many launches as it takes."""
+    """One run, through as many launches as it takes.
 
-    def __init__(self, directory: Path, epochs: int, say: Callable[[str], None]) -> None:
+    Args:
+      directory: where it is written.
+      epochs: of the run.
+      say: is told what happens.
+      hosts: with a worker on each; None: all workers are on this machine.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        epochs: int,
+        say: Callable[[str], None],
+        hosts: TwoHosts | None = None,
+    ) -> None:
         directory.mkdir(parents=True)
+        self._hosts = hosts
         self._run_directory = directory / "run"
         self._logs = directory / "logs"
         self._config = directory / "config.yaml"
@@ -107,7 +146,7 @@ class _Campaign:
         Raises:
           RunError: that failed.
         """
-        launch = WatchedLaunch(self._config, WORKERS, self._logs)
+        launch = WatchedLaunch(self._config, self._logs, ("--workers", str(WORKERS)))
         try:
             if launch.wait(RUN_SECONDS * 4) != 0:
                 said = "\n".join(line.text for line in launch.lines[-20:])
@@ -131,6 +170,8 @@ class _Campaign:
                 self._result.outcomes.append(outcome)
                 self._say(f"{fault.name}: {'survived' if outcome.survived else 'NOT survived'}")
                 if not outcome.survived:
+                    self._say("the end of what the launcher said:")
+                    self._say("\n".join(f"  | {line.text}" for line in launch.lines[-15:]))
                     break
                 self._pass_time(launch, pause_seconds)
             self._result.finished = self._until_end(launch)
@@ -139,12 +180,14 @@ class _Campaign:
         self._result.leaked += self._left_behind()
         return self._result
 
-    def _launch(self, restarts: int) -> WatchedLaunch:
+    def _launch(self, restarts: int) -> Launch:
         options = ["--max-restarts", str(restarts + _SPARE_RESTARTS)]
         options += ["--stall-timeout", str(STALL_SECONDS)]
-        return WatchedLaunch(self._config, WORKERS, self._logs, options)
+        if self._hosts is not None:
+            return HostsLaunch(self._config, self._logs, options, self._hosts)
+        return WatchedLaunch(self._config, self._logs, ["--workers", str(WORKERS), *options])
 
-    def _strike(self, launch: WatchedLaunch, fault: Fault) -> tuple[int, float] | None:
+    def _strike(self, launch: Launch, fault: Fault) -> tuple[int, float] | None:
         """Waits for the moment; returns the step and the time of the fault, if it came."""
         first_step = self._newest_step(launch) + 5
         end = time.monotonic() + RUN_SECONDS
@@ -160,9 +203,7 @@ class _Campaign:
             time.sleep(_LOOK_SECONDS)
         return None
 
-    def _watch_recovery(
-        self, launch: WatchedLaunch, fault: Fault, step: int, struck: float
-    ) -> Outcome:
+    def _watch_recovery(self, launch: Launch, fault: Fault, step: int, struck: float) -> Outcome:
         """Waits until the run has come further than where it was struck."""
         before = len(read_incidents(self._run_directory / "incidents.jsonl"))
         resumed_from: int | None = None
@@ -188,7 +229,7 @@ class _Campaign:
             recovery_seconds=recovered,
         )
 
-    def _resumed_from(self, before: int, launch: WatchedLaunch, struck: float) -> int | None:
+    def _resumed_from(self, before: int, launch: Launch, struck: float) -> int | None:
         """The step from which the run went on, once it has."""
         incidents = read_incidents(self._run_directory / "incidents.jsonl")
         steps = [each.step or 0 for each in incidents[before:] if each.kind == "resumed"]
@@ -198,23 +239,23 @@ class _Campaign:
         started = launch.detected_after(struck) is not None and bool(launch.beats())
         return 0 if started and not list(self.checkpoints.glob("step-*.npz")) else None
 
-    def _newest_step(self, launch: WatchedLaunch) -> int:
+    def _newest_step(self, launch: Launch) -> int:
         return max((beat.step for beat in launch.beats().values()), default=0)
 
-    def _pass_time(self, launch: WatchedLaunch, seconds: float) -> None:
+    def _pass_time(self, launch: Launch, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and launch.status is None:
             self._sample(launch)
             time.sleep(0.2)
 
-    def _until_end(self, launch: WatchedLaunch) -> bool:
+    def _until_end(self, launch: Launch) -> bool:
         end = time.monotonic() + RUN_SECONDS * 10
         while time.monotonic() < end and launch.status is None:
             self._sample(launch)
             time.sleep(0.2)
         return launch.status == 0
 
-    def _sample(self, launch: WatchedLaunch) -> None:
+    def _sample(self, launch: Launch) -> None:
         """Notes the workers' memory, once a second."""
         now = time.monotonic()
         if now - self._sampled < _SAMPLE_SECONDS:

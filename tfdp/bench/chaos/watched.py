@@ -32,15 +32,19 @@ class WatchedLaunch:
 
     Args:
       config: path of the config.
-      workers: how many.
       log_directory: of the workers' logs.
       options: further options of ``tfdp launch``.
+      before: what stands before the command.
     """
 
     def __init__(
-        self, config: Path, workers: int, log_directory: Path, options: Sequence[str] = ()
+        self,
+        config: Path,
+        log_directory: Path,
+        options: Sequence[str],
+        before: Sequence[str] = (),
     ) -> None:
-        command = [sys.executable, "-m", "tfdp", "launch", "--workers", str(workers)]
+        command = [*before, sys.executable, "-m", "tfdp", "launch"]
         command += ["--resume", "auto", "--log-dir", str(log_directory), *options, str(config)]
         self._process = subprocess.Popen(
             command,
