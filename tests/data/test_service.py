@@ -26,7 +26,7 @@ def workers() -> list[Any]:
     dispatcher = S.DispatchServer(S.DispatcherConfig(port=0))
     address = dispatcher.target.split("://")[1]
     started = [S.WorkerServer(S.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
-    return [dispatcher.target, *started]
+    return [dispatcher.target, dispatcher, *started]  # servers live as long as they are held
 
 
 def targets(dataset: tf.data.Dataset) -> list[list[int]]:
