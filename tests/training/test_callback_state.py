@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from tfdp.errors import ConfigError
 from tfdp.training.callback_state import (
     assign_callbacks,
     put_arrays_in,
@@ -92,3 +93,43 @@ def test_others_of_the_kind_go_on_with_it(
     assert reduce.wait == trained[1].wait  # type: ignore[attr-defined]
     assert [each.epochs for each in others[4:6]] == [3, 7]  # type: ignore[attr-defined]
     assert others[-1].history == trained[-1].history  # type: ignore[attr-defined]
+
+
+class Holds(Counts):
+    def __init__(self, held: Any) -> None:
+        super().__init__()
+        self.held = held
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"held": self.held}
+
+
+def test_what_is_changed_later_is_not_in_the_state() -> None:
+    """A checkpoint is written while the next steps run."""
+    held = {"list": [1, (2, 3)], "array": np.zeros(2)}
+    history = keras.callbacks.History()
+    history.epoch, history.history = [0], {"loss": [1.0]}
+    states = read_callbacks([Holds(held), history])
+    held["list"].append(4)  # type: ignore[attr-defined]
+    held["array"] += 1
+    history.history["loss"].append(0.5)
+    history.epoch.append(1)
+    mine, theirs = states.values()
+    assert mine["held"]["list"] == [1, [2, 3]]
+    np.testing.assert_array_equal(mine["held"]["array"], [0, 0])
+    assert theirs == {"epoch": [0], "history": {"loss": [1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        ({1, 2}, r"Holds\.state_dict\(\) has a set, which a checkpoint cannot hold"),
+        ([{"a": b"x"}], r"Holds\.state_dict\(\) has a bytes"),
+        ({1: 2}, r"Holds\.state_dict\(\) has the key 1; keys must be strings"),
+        (np.array([None]), r"Holds\.state_dict\(\) has a ndarray"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_held_is_named(held: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read_callbacks([Holds(held)])

@@ -13,6 +13,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfdp.errors import ConfigError
+
 _REMEMBERED: dict[type, tuple[str, ...]] = {
     keras.callbacks.EarlyStopping: (
         "wait",
@@ -37,14 +39,22 @@ _ARRAY = "__array__"
 
 
 def read_callbacks(callbacks: Iterable[keras.callbacks.Callback]) -> dict[str, Any]:
-    """The state of each callback that has one, by class and number."""
+    """The state of each callback that has one, by class and number.
+
+    It is copied, since it may be written while training goes on.
+
+    Raises:
+      ConfigError: a `state_dict` returns what no checkpoint can hold.
+    """
     states = {}
     for name, callback in _named(callbacks):
         if hasattr(callback, "state_dict"):
-            states[name] = callback.state_dict()
+            states[name] = _copied(callback.state_dict(), f"{name.rpartition('/')[0]}.state_dict()")
         else:
             states[name] = {
-                key: getattr(callback, key) for key in _keys(callback) if hasattr(callback, key)
+                key: _copied(getattr(callback, key), name, arrays=False)
+                for key in _keys(callback)
+                if hasattr(callback, key)
             }
     return {name: state for name, state in states.items() if state}
 
@@ -87,6 +97,25 @@ def put_arrays_in(state: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(state, list):
         return [put_arrays_in(value, arrays) for value in state]
     return state
+
+
+def _copied(state: Any, place: str, *, arrays: bool = True) -> Any:
+    """A copy down to the arrays, and of those too unless nobody changes them in place."""
+    if isinstance(state, Mapping):
+        for key in state:
+            if not isinstance(key, str):
+                raise ConfigError(f"{place} has the key {key!r}; keys must be strings.")
+        return {key: _copied(value, place, arrays=arrays) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [_copied(value, place, arrays=arrays) for value in state]
+    if isinstance(state, np.ndarray) and not state.dtype.hasobject:
+        return state.copy() if arrays else state
+    if state is None or isinstance(state, (str, bool, int, float, np.generic)):
+        return state
+    raise ConfigError(
+        f"{place} has a {type(state).__name__}, which a checkpoint cannot hold.",
+        hint="Strings, numbers, None, NumPy arrays, and lists and dicts of these can be held.",
+    )
 
 
 def _named(
