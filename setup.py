@@ -64,6 +64,7 @@ setup(
             "pandas>=2.2",
             "psutil>=6.1",
             "pytest>=8.3",
+            "pytest-xdist>=3.6",
             "ruff>=0.11",
             "types-PyYAML>=6.0.12",
             *MPI,

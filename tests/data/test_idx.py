@@ -17,7 +17,7 @@ TWO_BY_THREE = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255])
 @pytest.mark.parametrize("name", ["x-idx2-ubyte", "x-idx2-ubyte.gz"])
 def test_reads_rows_in_order(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    path.write_bytes(gzip.compress(TWO_BY_THREE) if name.endswith(".gz") else TWO_BY_THREE)
+    path.write_bytes(gzip.compress(TWO_BY_THREE, mtime=0) if name.endswith(".gz") else TWO_BY_THREE)
     array = read_idx(path)
     assert array.dtype == np.uint8
     assert array.tolist() == [[1, 2, 3], [4, 5, 255]]
@@ -47,7 +47,7 @@ def test_refuses_a_missing_file(tmp_path: Path) -> None:
         read_idx(tmp_path / "absent.gz")
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(TWO_BY_THREE)[:-12]])
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(TWO_BY_THREE, mtime=0)[:-12]])
 def test_refuses_a_damaged_archive(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.gz"
     path.write_bytes(content)
