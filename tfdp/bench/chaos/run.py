@@ -29,6 +29,8 @@ RUN_SECONDS = 150.0
 _LOOK_SECONDS = 0.0005
 _SAMPLE_SECONDS = 1.0
 _SPARE_RESTARTS = 5
+_STEP_SECONDS = 0.5
+"""What a step may take on a machine that does much else."""
 
 Launch = WatchedLaunch | HostsLaunch
 
@@ -130,6 +132,7 @@ class _Campaign:
         self._logs = directory / "logs"
         self._config = directory / "config.yaml"
         self._config.write_text(job.config(self._run_directory, epochs).to_yaml())
+        self._seconds = RUN_SECONDS * 4 + epochs * job.STEPS_PER_EPOCH * _STEP_SECONDS
         self._say = say
         self._result = _Suffered()
         self._sampled = 0.0
@@ -148,7 +151,7 @@ class _Campaign:
         """
         launch = WatchedLaunch(self._config, self._logs, ("--workers", str(WORKERS)))
         try:
-            if launch.wait(RUN_SECONDS * 4) != 0:
+            if launch.wait(self._seconds) != 0:
                 said = "\n".join(line.text for line in launch.lines[-20:])
                 raise RunError(f"the run without faults has failed:\n{said}")
         finally:
@@ -214,7 +217,7 @@ class _Campaign:
             if fault.ends_group and resumed_from is None:
                 resumed_from = self._resumed_from(before, launch, struck)
             went_on = not fault.ends_group or resumed_from is not None
-            if went_on and (self._newest_step(launch) > step or launch.status == 0):
+            if launch.status == 0 or (went_on and self._newest_step(launch) > step):
                 recovered = time.monotonic() - struck
             elif launch.status not in (None, 0):
                 break
@@ -249,7 +252,7 @@ class _Campaign:
             time.sleep(0.2)
 
     def _until_end(self, launch: Launch) -> bool:
-        end = time.monotonic() + RUN_SECONDS * 10
+        end = time.monotonic() + self._seconds
         while time.monotonic() < end and launch.status is None:
             self._sample(launch)
             time.sleep(0.2)
