@@ -58,6 +58,17 @@ def _write_half(path: Path, error: Exception) -> None:
         raise error
 
 
+def test_a_directory_that_has_become_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with (
+        pytest.raises(RunError, match="a.txt: cannot be written: No such file or directory"),
+        replacing(tmp_path / "folder" / "a.txt"),
+    ):
+        (tmp_path / "folder").rmdir()
+        (tmp_path / "folder").write_text("a file")
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+
 def test_a_full_disk_is_named() -> None:
     with pytest.raises(RunError, match="/dev/full: cannot be written: No space left on device"):
         _write_to_a_full_device()

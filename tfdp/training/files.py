@@ -5,6 +5,7 @@ This module does not load TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,8 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
             _synchronize(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the directory itself may be gone
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
