@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import signal
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +51,7 @@ def run(wishes: ChaosWishes) -> int:
         raise UnsupportedError("the chaos runs look at processes as Linux shows them, in /proc.")
     chosen = _chosen(wishes.faults)
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="tfdp-chaos-") as temporary:
+    with _ends_in_order(), tempfile.TemporaryDirectory(prefix="tfdp-chaos-") as temporary:
         directory = wishes.directory or Path(temporary)
         if directory.is_dir() and any(directory.iterdir()):
             raise ConfigError(f"{directory}: is not empty; two runs are written there.")
@@ -61,6 +64,20 @@ def run(wishes: ChaosWishes) -> int:
     if wishes.json is not None:
         _write(wishes.json, report)
     return 0 if report.passed else 1
+
+
+@contextlib.contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """Lets SIGTERM end the launches too, and remove what was made."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _chosen(words: tuple[str, ...]) -> list[Fault]:

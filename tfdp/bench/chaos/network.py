@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from types import TracebackType
 
 from tfdp.errors import RunError
@@ -29,6 +30,7 @@ class TwoHosts:
         self.addresses = ("10.213.7.1", "10.213.7.2")
 
     def __enter__(self) -> TwoHosts:
+        _remove_old()
         try:
             for name in self._names:
                 _ip("netns", "add", name)
@@ -79,6 +81,15 @@ def why_no_hosts() -> str | None:
             return None
     except RunError as error:
         return error.message
+
+
+def _remove_old() -> None:
+    """What processes have left that were killed."""
+    for path in Path("/run/netns").glob("tfdp-*-*"):
+        process = path.name.split("-")[1]
+        if process.isdigit() and not Path("/proc", process).exists():
+            with contextlib.suppress(RunError):
+                _ip("netns", "delete", path.name)
 
 
 def _program() -> str:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from tfdp.cluster.heartbeat import HEARTBEAT_VARIABLE, Beat, read_record
 
-_DETECTED = re.compile(r"worker \d+ (has ended|does not go on|has saved and left)")
+_DETECTED = re.compile(
+    r"worker \d+ (has ended|does not go on|has saved and left|failed first|stalled)"
+)
 _PROC = Path("/proc")
 
 
