@@ -60,13 +60,15 @@ def _write_half(path: Path, error: Exception) -> None:
 
 def test_a_directory_that_has_become_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with (
-        pytest.raises(RunError, match="a.txt: cannot be written: No such file or directory"),
-        replacing(tmp_path / "folder" / "a.txt"),
-    ):
-        (tmp_path / "folder").rmdir()
-        (tmp_path / "folder").write_text("a file")
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+    with pytest.raises(RunError, match=r"a\.txt: cannot be written: No such file or directory"):
+        _write_where_a_file_was_put(tmp_path / "folder")
+
+
+def _write_where_a_file_was_put(folder: Path) -> None:
+    with replacing(folder / "a.txt") as temporary:
+        folder.rmdir()
+        folder.write_text("a file")
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(temporary))
 
 
 def test_a_full_disk_is_named() -> None:
