@@ -118,16 +118,14 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_workers_save(
-    number: signal.Signals, tmp_path: Path, repository: Path
-) -> None:
+def launched(folder: Path, repository: Path) -> subprocess.Popen[str]:
+    """Two workers that save for 0.2 and 1.2 s when they are told to end; both run."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "tfdp", "launch", "--workers", "2", "--max-restarts", "2"),
             *("--log-dir", "logs", "--verbose", "--", sys.executable, "-c", PRELUDE + SAVES),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(repository)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -136,6 +134,31 @@ def test_a_signal_lets_the_workers_save(
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
     assert {next(lines), next(lines)} == {"[worker 0] here\n", "[worker 1] here\n"}
+    return process
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [([signal.SIGTERM] * 3, 75), ([signal.SIGTERM, signal.SIGINT], 143)],
+    ids=["SIGTERM thrice", "SIGTERM and Ctrl-C"],
+)
+def test_only_ctrl_c_ends_workers_that_save(
+    sent: list[signal.Signals], code: int, tmp_path: Path, repository: Path
+) -> None:
+    """Slurm, systemd and `timeout` send SIGTERM to a launcher and to its processes, or twice."""
+    process = launched(tmp_path, repository)
+    for number in sent:
+        process.send_signal(number)
+        time.sleep(0.1)
+    process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_workers_save(
+    number: signal.Signals, tmp_path: Path, repository: Path
+) -> None:
+    process = launched(tmp_path, repository)
     process.send_signal(number)
     _, errors = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 75

@@ -216,7 +216,7 @@ class Group:
         return True
 
     def _end(self, grace: float) -> None:
-        """TERM to the workers that run, KILL after the grace period or at a second signal."""
+        """TERM to the workers that run, KILL after the grace period or at a second Ctrl-C."""
         self._ended_at = time.monotonic()
         for worker in self._running_workers().values():
             worker.signal_group(signal.SIGTERM)
@@ -228,7 +228,9 @@ class Group:
             except Empty:
                 break
             if isinstance(event, Interrupt):
-                break
+                if event.number == signal.SIGINT:
+                    break
+                continue  # the same request by another way: `timeout` sends SIGTERM twice
             if self._has_ended(event):
                 self._late.append(event)
         for worker in self._workers.values():
