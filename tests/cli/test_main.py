@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from tfdp.cli import train
 from tfdp.cli.common import spell_resume_out
 from tfdp.cluster.runtime import RUNTIME_SETTINGS
 from tfdp.config.reference import describe_keys
-from tfdp.errors import ConfigError, RunError, UnsupportedError
+from tfdp.errors import ConfigError, PreemptedError, RunError, UnsupportedError
 
 DEADLINE_SECONDS = 60
 
@@ -195,3 +196,16 @@ def test_a_reader_that_leaves_causes_no_traceback(repository: Path) -> None:
 )
 def test_resume_takes_no_config_for_its_value(given: list[str], expected: list[str]) -> None:
     assert spell_resume_out(given) == expected
+
+
+def test_what_has_saved_is_not_hurt_while_it_leaves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Schedulers send SIGTERM to a launcher, which sends it on, and to its workers."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run_with(monkeypatch, failing_with(PreemptedError("saved"))) == 75
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == "error: saved\n"

@@ -27,12 +27,17 @@ SAVED = GroupResult(preempted=True, status=75)
         ("75, 75, 75", SAVED),
         ("75, 0, 75", SAVED),
         ("75, 3, 75", SAVED),  # it has found the others gone
+        ("75, -15, 75", SAVED),  # it was told to end once more while it left
     ],
 )
 def test_workers_that_have_saved_are_no_failure(
     codes: str, result: GroupResult, tmp_path: Path
 ) -> None:
-    code = f"time.sleep(TASK / 4)\nsys.exit(({codes})[TASK])"
+    code = f"""
+        time.sleep(TASK / 4)
+        code = ({codes})[TASK]
+        sys.exit(code) if code >= 0 else os.kill(os.getpid(), -code)
+    """
     found, _ = run(code, tmp_path, workers=3, max_restarts=2, grace_seconds=5.0)
     assert found == result
     assert not list(tmp_path.glob("*restart*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from tfdp import __version__
 from tfdp.cli import bench, data, doctor, features, launch, train, verify
 from tfdp.cli.common import spell_resume_out
 from tfdp.cli.help_text import paragraph, runtime_help
-from tfdp.errors import TfdpError
+from tfdp.errors import PreemptedError, TfdpError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a reader that has left is an exception to catch
         return code
     except TfdpError as error:
+        if isinstance(error, PreemptedError):  # it is saved: nobody needs to tell it once more
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print(_describe(error), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

@@ -272,8 +272,8 @@ class Group:
 def _has_saved(exits: Sequence[Exit]) -> bool:
     """Whether workers have left after they saved, and none has failed by itself.
 
-    A worker leaves like this once the checkpoint is whole; that another one then found it gone
-    takes nothing away.
+    A worker leaves like this once the checkpoint is whole; that another one then found it gone, or
+    was told to end once more while it left, takes nothing away.
     """
     codes = {each.code for each in exits}
-    return PREEMPTED in codes and codes <= {0, PREEMPTED, _CONSEQUENCE}
+    return PREEMPTED in codes and codes <= {0, PREEMPTED, _CONSEQUENCE, -signal.SIGTERM}
