@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import signal
+import threading
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -114,7 +116,18 @@ def _multi_worker(
     with heartbeat.activity(heartbeat.Activity.MEETING):
         meet(cluster, facts, start_timeout(os.environ))
         _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster, compression)))
+    _give_back_sigterm()
     return _joined[0][1]
+
+
+def _give_back_sigterm() -> None:
+    """TensorFlow takes SIGTERM when it joins a cluster, to tell a handler that tfdp does not use.
+
+    Until `fit` takes it, the signal would be lost: the process would neither save nor end.
+    """
+    handler = signal.getsignal(signal.SIGTERM)  # as Python knows it, which TensorFlow did not ask
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _default_devices(kind: str) -> int | None:
