@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 import tfdp
-from tfdp.errors import ConfigError, PreemptedError, RunError
+from tfdp.errors import ConfigError, DataError, PreemptedError, RunError
 from tfdp.training.checkpoints import CheckpointStore
 from tfdp.training.saver import Checkpoints, larger_is_better
 
@@ -341,3 +341,16 @@ def test_refuses_numbers_out_of_range(tmp_path: Path, options: dict[str, Any]) -
 )
 def test_which_is_better(monitor: str, mode: str, larger: bool) -> None:
     assert larger_is_better(monitor, mode) is larger
+
+
+def test_data_that_end_too_early_are_said(tmp_path: Path, whole: Whole) -> None:
+    """Nobody can tell in which pass over it a data set of unknown length was."""
+    _, folder = whole("endless", 1)
+    parts = killed_after(9, folder, tmp_path / "parts")
+    FEEDS["short"] = lambda: {
+        "x": slices().filter(lambda x, y: True).batch(BATCH),
+        "steps_per_epoch": 5,
+    }
+    with pytest.raises(DataError, match="the data end after 7 batches, and the run stood after 9"):
+        train("short", 1, parts)
+    del FEEDS["short"]

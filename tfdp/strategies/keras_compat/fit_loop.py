@@ -17,6 +17,8 @@ from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.callbacks.callback_list import CallbackList
 from keras.src.random import seed_generator
 
+from tfdp.errors import DataError
+
 _stock_enumerate = tf_trainer.TFEpochIterator._enumerate_iterator
 _stock_fit = tf_trainer.TensorFlowTrainer.fit
 _stock_train_begin = CallbackList.on_train_begin
@@ -192,7 +194,14 @@ def _iterator_at(self: Any, plan: EpochPlan) -> Any:
         for _ in range(plan.passes):
             iter(self._get_iterator())
     iterator = iter(self._get_iterator())
-    _drop(iterator, plan.batches)
+    found = _drop(iterator, plan.batches)
+    if found < plan.batches:
+        raise DataError(
+            f"the data end after {found} batches, and the run stood after {plan.batches} of them: "
+            "it cannot go on where it was.",
+            hint="Give the same data as before. With steps_per_epoch, a data set of unknown length "
+            "has to be endless (repeat()), or nobody can tell which of its passes the run was in.",
+        )
     return iterator
 
 
