@@ -102,8 +102,9 @@ def fit(strategy: Any = None) -> list[np.ndarray]:
     rng = np.random.default_rng(5)
     x, y = rng.integers(0, 7, size=(27, 2)), rng.normal(size=(27, 1))
     scope = contextlib.nullcontext() if strategy is None else strategy.scope()
-    floatx = keras.config.floatx()
+    floatx, policy = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")  # an earlier layer may have fixed another one
     try:
         with scope:
             keras.utils.set_random_seed(6)
@@ -121,6 +122,7 @@ def fit(strategy: Any = None) -> list[np.ndarray]:
         return [np.float64(before), *net.get_weights()]
     finally:
         keras.config.set_floatx(floatx)
+        keras.config.set_dtype_policy(policy)
 
 
 def kept(made: WorkerReduction, rank: int) -> dict[str, Any]:

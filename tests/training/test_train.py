@@ -221,7 +221,7 @@ def test_bad_input_is_an_error_in_words(
 
 def test_a_run_that_diverges_is_stopped_at_its_step(tmp_path: Path) -> None:
     # A step of 1e30 is finite, and the square of what the model says after it is not.
-    with pytest.raises(RunError, match=r"the loss is inf at step 2 \(epoch 1, step 2\)"):
+    with pytest.raises(RunError, match=r"step 2 \(epoch 1, step 2\): the loss itself is"):
         run(
             tmp_path,
             data__function="line",
