@@ -9,9 +9,8 @@ from typing import Any
 from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
 from tfdp.cli.common import prepare_runtime
 from tfdp.cli.help_text import paragraph, runtime_help
+from tfdp.cli.numbers import count, many, seconds_or_zero
 from tfdp.config import load_config
-
-_MOST = 10_000
 
 
 def add_parser(commands: Any) -> None:
@@ -44,12 +43,12 @@ def _add_allreduce(benchmarks: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--workers", metavar="N", type=_count, default=1, help="processes (default 1)"
+        "--workers", metavar="N", type=count, default=1, help="processes (default 1)"
     )
     parser.add_argument(
         "--devices",
         metavar="D",
-        type=_count,
+        type=count,
         help="replicas in each: GPUs, or logical CPU devices where there is no GPU "
         "(default 2 in one process, 1 in several)",
     )
@@ -69,14 +68,14 @@ def _add_allreduce(benchmarks: Any) -> None:
     parser.add_argument(
         "--rounds",
         metavar="N",
-        type=_count,
+        type=count,
         default=3,
         help="how often every reducer has its turn (default 3)",
     )
     parser.add_argument(
         "--repetitions",
         metavar="N",
-        type=_count,
+        type=count,
         default=10,
         help="of every size in each round (default 10)",
     )
@@ -101,7 +100,7 @@ def _add_chaos(benchmarks: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--steps", metavar="N", type=_many, default=600, help="of each run (default 600)"
+        "--steps", metavar="N", type=many, default=600, help="of each run (default 600)"
     )
     parser.add_argument(
         "--faults",
@@ -111,12 +110,12 @@ def _add_chaos(benchmarks: Any) -> None:
         help="only faults whose name has one of these words in it, as in SIGSTOP,validation",
     )
     parser.add_argument(
-        "--rounds", metavar="N", type=_count, default=1, help="how often each strikes (default 1)"
+        "--rounds", metavar="N", type=count, default=1, help="how often each strikes (default 1)"
     )
     parser.add_argument(
         "--pause",
         metavar="S",
-        type=_pause,
+        type=seconds_or_zero,
         default=0.0,
         help="seconds from one fault survived to the next (default 0)",
     )
@@ -195,12 +194,12 @@ def _add_input(benchmarks: Any) -> None:
         help="how many share the examples (default 1,2,4)",
     )
     parser.add_argument(
-        "--repetitions", metavar="N", type=_count, default=5, help="pairs of epochs (default 5)"
+        "--repetitions", metavar="N", type=count, default=5, help="pairs of epochs (default 5)"
     )
     parser.add_argument(
         "--epochs",
         metavar="N",
-        type=_count,
+        type=count,
         default=10,
         help="over which memory is watched (default 10)",
     )
@@ -258,28 +257,6 @@ def run_allreduce(options: argparse.Namespace) -> int:
         repetitions=options.repetitions,
     )
     return run(wanted, options.json)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
-    return int(text)
-
-
-def _many(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f'must be an integer of at least 1, got "{text}"')
-    return int(text)
-
-
-def _pause(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86_400:
-        raise argparse.ArgumentTypeError(f'must be a number of seconds, got "{text}"')
-    return seconds
 
 
 def _sizes(text: str) -> tuple[int, ...]:

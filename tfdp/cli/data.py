@@ -9,11 +9,10 @@ from typing import Any
 
 from tfdp.cli.common import add_config_arguments, prepare_runtime
 from tfdp.cli.help_text import paragraph
+from tfdp.cli.numbers import count
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.config import Config, load_config
 from tfdp.config.names import DATA_SETS
-
-_MOST = 10_000
 
 
 def add_parser(commands: Any) -> None:
@@ -252,13 +251,6 @@ def run_prepare(options: argparse.Namespace) -> int:
 
     usual = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     return run(options.name, options.files, options.data_dir or Path(usual).expanduser())
-
-
-def count(text: str) -> int:
-    """A positive number of something, from the command line."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f'must be an integer from 1 to {_MOST}, got "{text}"')
-    return int(text)
 
 
 def _rows(text: str) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 from tfdp.cli.common import add_resume_argument
 from tfdp.cli.help_text import paragraph, runtime_help
+from tfdp.cli.numbers import count, count_or_zero, seconds, seconds_or_never
 from tfdp.launcher.command import LaunchOptions, emit, launch
 from tfdp.launcher.group import FAILURE_GRACE_SECONDS, PREEMPTED, STALLED
 from tfdp.launcher.stalls import DEFAULT_STALL_SECONDS, PATIENCE
@@ -59,11 +59,11 @@ def add_parser(commands: Any) -> None:
 
 def _add_group(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the group")
-    group.add_argument("--workers", metavar="N", type=_count, help="how many workers")
+    group.add_argument("--workers", metavar="N", type=count, help="how many workers")
     group.add_argument(
         "--devices-per-worker",
         metavar="D",
-        type=_count,
+        type=count,
         help="replicas in each worker: GPUs, or logical CPU devices where there is no GPU "
         "(default: its share of the GPUs, or one CPU device)",
     )
@@ -82,7 +82,7 @@ def _add_group(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--start-timeout",
         metavar="S",
-        type=_seconds,
+        type=seconds,
         help="seconds that the workers wait for each other (default 15)",
     )
 
@@ -92,14 +92,14 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-restarts",
         metavar="R",
-        type=_restarts,
+        type=count_or_zero,
         default=0,
         help="start the group again up to R times after a failure (default 0)",
     )
     group.add_argument(
         "--min-workers",
         metavar="M",
-        type=_count,
+        type=count,
         help="go on with fewer workers, but M at least: a restart leaves out a worker that was the "
         "first to fail in two starts one after the other, and with --hosts one that does not come "
         "to a restart. The others get the whole global batch, so the result stays the same; the "
@@ -110,7 +110,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stall-timeout",
         metavar="S",
-        type=_seconds_or_none,
+        type=seconds_or_never,
         default=DEFAULT_STALL_SECONDS,
         help="end the group when a worker's process is stopped, or no worker has gone on, for S "
         f"seconds; {PATIENCE} S where it still works (processor, files), or may wait for another "
@@ -120,7 +120,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--grace",
         metavar="S",
-        type=_seconds,
+        type=seconds,
         default=DEFAULT_GRACE_SECONDS,
         help="seconds that the workers have to save and leave when they are told to end, before "
         f"they are killed (default {DEFAULT_GRACE_SECONDS:g}); after a failure, when there is "
@@ -196,27 +196,3 @@ def run(options: argparse.Namespace) -> int:
 
 def _is_config(target: list[str]) -> bool:
     return len(target) == 1 and target[0].endswith(_SUFFIXES)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f'must be an integer from 1 to 10000, got "{text}"')
-    return int(text)
-
-
-def _restarts(text: str) -> int:
-    return 0 if text == "0" else _count(text)
-
-
-def _seconds_or_none(text: str) -> float | None:
-    return None if text == "0" else _seconds(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f'must be a number greater than 0, got "{text}"')
-    return seconds
