@@ -354,3 +354,14 @@ def test_data_that_end_too_early_are_said(tmp_path: Path, whole: Whole) -> None:
     with pytest.raises(DataError, match="the data end after 7 batches, and the run stood after 9"):
         train("short", 1, parts)
     del FEEDS["short"]
+
+
+def test_what_is_written_beside_the_training_does_not_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots: list[Any] = []
+    monkeypatch.setattr(CheckpointStore, "save", lambda store, snapshot: snapshots.append(snapshot))
+    train("dataset", 1, tmp_path, in_background=True)
+    counts = [len(each.progress.history.get("loss", [])) for each in snapshots]
+    assert counts == [each.progress.epochs for each in snapshots]
+    assert set(counts) == {0, 1, 2, 3}

@@ -128,7 +128,9 @@ class Checkpoints(keras.callbacks.Callback):
     @property
     def progress(self) -> Progress:
         """How far the run has come."""
-        return dataclasses.replace(self._progress, history=self._history)
+        # A copy: a checkpoint is written beside the training, which goes on adding to the history.
+        history = {name: list(values) for name, values in self._history.items()}
+        return dataclasses.replace(self._progress, history=history)
 
     @property
     def history(self) -> dict[str, list[float]]:
@@ -301,15 +303,11 @@ class Checkpoints(keras.callbacks.Callback):
     def _leave(self) -> None:
         self._save()
         self._writer.wait()
-        if (
-            self._workers > 1
-        ):  # a worker that left before the file is there would look like a failure
+        if self._workers > 1:
+            # A worker that left before the file is there would look like a failure.
             self._strategy.tfdp_gather_from_workers(0)
-        name = (
-            "another worker's signal"
-            if self._signals.received is None
-            else (self._signals.received.name)
-        )
+        received = self._signals.received
+        name = "another worker's signal" if received is None else received.name
         self._on_event("preempted", self._progress, {"signal": name})
         self._preempted = True
         raise PreemptedError(
