@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
-from tfdp.cli.common import prepare_runtime
+from tfdp.cli.common import add_set_argument, prepare_runtime
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.cli.numbers import count, many, seconds_or_zero
 from tfdp.config import load_config
@@ -163,13 +163,9 @@ def _add_input(benchmarks: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("configs", metavar="CONFIG", nargs="*", help="YAML files")
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change a key of every CONFIG; may be repeated",
+    add_set_argument(
+        parser,
+        "change a key of every CONFIG; may be repeated",
     )
     parser.add_argument(
         "--kinds",

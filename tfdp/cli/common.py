@@ -21,14 +21,21 @@ _logger = logging.getLogger("tfdp.cli")
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the positional CONFIG and ``--set``."""
     parser.add_argument("config", metavar="CONFIG", help="a YAML file, as those in configs/")
+    add_set_argument(
+        parser,
+        "change a key of CONFIG, as in --set training.epochs=3; the value is YAML; may be repeated",
+    )
+
+
+def add_set_argument(parser: Any, help_text: str) -> None:
+    """Adds ``--set``, whose values come as `overrides`, to a parser or a group of one."""
     parser.add_argument(
         "--set",
         dest="overrides",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="change a key of CONFIG, as in --set training.epochs=3; the value is YAML; "
-        "may be repeated",
+        help=help_text,
     )
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tfdp.cli.common import add_config_arguments, prepare_runtime
+from tfdp.cli.common import add_config_arguments, add_set_argument, prepare_runtime
 from tfdp.cli.help_text import paragraph
 from tfdp.cli.numbers import count
 from tfdp.cluster.tf_config import ClusterInfo
@@ -164,13 +164,9 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         help=f"a config, or the name of a source: {', '.join(DATA_SETS)}",
     )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change a key of the config, as in --set data.on_error=skip; with the name of a "
+    add_set_argument(
+        parser,
+        "change a key of the config, as in --set data.on_error=skip; with the name of a "
         "source: one of its arguments, as in --set directory=images; the value is YAML; may be "
         "repeated",
     )

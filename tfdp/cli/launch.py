@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tfdp.cli.common import add_resume_argument
+from tfdp.cli.common import add_resume_argument, add_set_argument
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.cli.numbers import count, count_or_zero, seconds, seconds_or_never
 from tfdp.launcher.command import LaunchOptions, emit, launch
@@ -139,10 +139,10 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with CONFIG, as in tfdp train")
-    group.add_argument(
-        "--set", dest="overrides", metavar="KEY=VALUE", action="append", default=[],
-        help="change a key of CONFIG; may be repeated",
-    )  # fmt: skip
+    add_set_argument(
+        group,
+        "change a key of CONFIG; may be repeated",
+    )
     group.add_argument("--run-dir", metavar="DIR", help="where to write results")
     add_resume_argument(group)
 
