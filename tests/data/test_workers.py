@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +10,7 @@ import pytest
 
 from tests.data.rows import BATCH, FEATURES, inputs, trained
 from tests.data.sources.written import example, write_records
-from tests.parity.groups import REPOSITORY, free_ports
+from tests.workers import run_workers
 from tfdp.data.arrays import Arrays
 from tfdp.data.batches import EpochBatches
 from tfdp.data.sources.registry import Context, load_source
@@ -38,35 +33,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(folder: Path) -> list[dict[str, Any]]:
     """What each worker printed."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    processes = []
-    for index in range(2):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environ = {
-            **os.environ,
-            "TF_CONFIG": json.dumps(config),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "TFDP_START_TIMEOUT": "120",
-        }
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.data.worker_program", str(folder)],
-                cwd=REPOSITORY,
-                env=environ,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        )
-    end = time.monotonic() + DEADLINE_SECONDS
-    try:
-        outputs = [p.communicate(timeout=max(1, end - time.monotonic())) for p in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors[-3000:]
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+    return run_workers(
+        "tests.data.worker_program",
+        str(folder),
+        deadline_seconds=DEADLINE_SECONDS,
+        start_timeout_seconds=120,
+    )
 
 
 def order(batches: EpochBatches, epochs: int) -> list[list[int]]:

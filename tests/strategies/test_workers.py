@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.parity.groups import REPOSITORY, free_ports
+from tests.workers import run_workers
 
 pytestmark = pytest.mark.multi_process
 DEADLINE_SECONDS = 120
@@ -23,36 +18,13 @@ DEADLINE_SECONDS = 120
 
 def workers(task: str, folder: Path, count: int = 2) -> list[dict[str, Any]]:
     """What each worker printed last."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-    processes = []
-    for index in range(count):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environ = {
-            **os.environ,
-            "TF_CONFIG": json.dumps(config),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "TFDP_START_TIMEOUT": "60",
-        }
-        command = [sys.executable, "-m", "tests.strategies.worker_program", task, str(folder)]
-        processes.append(
-            subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                env=environ,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        )
-    end = time.monotonic() + DEADLINE_SECONDS
-    try:
-        outputs = [p.communicate(timeout=max(1, end - time.monotonic())) for p in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors[-3000:]
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+    return run_workers(
+        "tests.strategies.worker_program",
+        task,
+        str(folder),
+        count=count,
+        deadline_seconds=DEADLINE_SECONDS,
+    )
 
 
 def test_files_are_written_once_and_a_backup_is_restored_by_all(tmp_path: Path) -> None:

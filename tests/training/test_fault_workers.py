@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.parity.groups import REPOSITORY, free_ports
+from tests.workers import run_workers
 from tfdp.training.incidents import read_incidents
 
 pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
@@ -27,34 +22,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def saw(folder: Path) -> list[dict[str, Any]]:
     """What each worker printed last."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    processes = []
-    for index in range(2):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.training.fault_program", str(folder)],
-                cwd=REPOSITORY,
-                env={
-                    **os.environ,
-                    "TF_CONFIG": json.dumps(config),
-                    "TF_CPP_MIN_LOG_LEVEL": "2",
-                    "TFDP_START_TIMEOUT": "60",
-                },
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        )
-    end = time.monotonic() + DEADLINE_SECONDS
-    try:
-        outputs = [p.communicate(timeout=max(1, end - time.monotonic())) for p in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors[-3000:]
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+    return run_workers(
+        "tests.training.fault_program", str(folder), deadline_seconds=DEADLINE_SECONDS
+    )
 
 
 def test_all_raise_the_same_gradient(saw: list[dict[str, Any]]) -> None:
