@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,30 @@ def _environment_is_left_as_it_was() -> Iterator[None]:
         else:
             del os.environ[name]
     assert not changed, f"the test leaks environment variables: {', '.join(changed)}"
+
+
+@pytest.fixture(autouse=True)
+def _loggers_are_left_as_they_were() -> Iterator[None]:
+    """`tfdp.cli.main` sets up the logger of a process that it has to itself; nobody else may."""
+    logger = logging.getLogger("tfdp")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    levels = _levels_below("tfdp")
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before[0], before[1], before[2]
+    after = _levels_below("tfdp")
+    changed = sorted(name for name, level in after.items() if level != levels.get(name, 0))
+    for name in changed:
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    assert not changed, f"the test leaks the levels of loggers: {', '.join(changed)}"
+
+
+def _levels_below(name: str) -> dict[str, int]:
+    loggers = logging.Logger.manager.loggerDict.items()
+    return {
+        child: logger.level
+        for child, logger in loggers
+        if child.startswith(f"{name}.") and isinstance(logger, logging.Logger)
+    }
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +30,12 @@ class Calls(list[tuple[tuple[Any, ...], dict[str, Any], dict[str, str]]]):
 
 
 @pytest.fixture(autouse=True)
-def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process in which TensorFlow was not imported and nothing is set."""
     for name in ["TF_CONFIG", *(setting.name for setting in RUNTIME_SETTINGS)]:
         monkeypatch.setenv(name, "")  # so that it is restored if it was not set before
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
-    logger = logging.getLogger("tfdp")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before[0], before[1], before[2]
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,6 @@ heavy = [name for name in ("tensorflow", "keras", "numpy", "rich") if name in sy
 assert not heavy, heavy
 sys.exit(code)
 """
-
-
-@pytest.fixture(autouse=True)
-def _logger_is_left_as_it_was() -> Iterator[None]:
-    logger = logging.getLogger("tfdp")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before[0], before[1], before[2]
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, action: Callable[[Any], int]) -> int:

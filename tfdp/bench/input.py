@@ -7,7 +7,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -146,7 +146,25 @@ def measure_one(
     Raises:
       DataError: it is a tf.data.Dataset of the user's: there is nothing to compare it with.
     """
-    logging.getLogger("tfdp.data").setLevel(logging.WARNING)  # each pipeline would say its policy
+    with _policy_unsaid():
+        return _measure(name, config, directory, options)
+
+
+@contextmanager
+def _policy_unsaid() -> Iterator[None]:
+    """Each of the many pipelines of a measurement would say how it is sharded."""
+    log = logging.getLogger("tfdp.data")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _measure(
+    name: str, config: DataConfig, directory: Path, options: InputOptions
+) -> InputMeasurement:
     loaded: list[Examples] = []
     load_seconds = _timed(lambda: loaded.append(load_data(config, directory).train))
     examples = loaded[0]
