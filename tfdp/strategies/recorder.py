@@ -90,7 +90,7 @@ class FiniteRecorder:
         state += tf.one_hot(_STEPS, len(Seen._fields), dtype=tf.int64)
         if self.gradients and len(gradients):
             order = sorted(range(len(indices)), key=lambda place: indices[place])
-            finite = tf.stack([_all_finite(gradients[place]) for place in order])
+            finite = _each_finite([gradients[place] for place in order])
             bad = tf.logical_not(tf.reduce_all(finite))
             first = tf.logical_and(bad, tf.equal(state[_GRADIENT], 0))
             which = tf.argmin(tf.cast(finite, tf.float32))
@@ -145,7 +145,24 @@ def attach_recorder(model: Any, *, gradients: bool) -> FiniteRecorder:
     return recorder
 
 
+def _each_finite(tensors: Sequence[Any]) -> tf.Tensor:
+    """Booleans, one for each tensor.
+
+    A sum reads a tensor once and writes nothing, so the exact look, which does both, is kept for
+    steps in which a sum is not finite; that may also be because finite numbers overflow in it.
+    """
+    sums = tf.stack([tf.cast(tf.reduce_sum(_values(each)), tf.float64) for each in tensors])
+    return tf.cond(
+        tf.reduce_all(tf.math.is_finite(sums)),
+        lambda: tf.ones([len(tensors)], tf.bool),
+        lambda: tf.stack([_all_finite(each) for each in tensors]),
+    )
+
+
+def _values(tensor: Any) -> tf.Tensor:
+    return tensor.values if isinstance(tensor, tf.IndexedSlices) else tensor
+
+
 def _all_finite(tensor: Any) -> tf.Tensor:
     """Boolean scalar, exact (a sum of finite numbers may overflow)."""
-    values = tensor.values if isinstance(tensor, tf.IndexedSlices) else tensor
-    return tf.reduce_all(tf.math.is_finite(values))
+    return tf.reduce_all(tf.math.is_finite(_values(tensor)))
