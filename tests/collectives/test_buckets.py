@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from tfdp.collectives.buckets import fill, reduce_in_buckets
+from tfdp.collectives.buckets import bucket_bytes_of, fill, reduce_in_buckets
+from tfdp.errors import StrategyError
 
 
 def spec(elements: int | None, dtype: str = "float32") -> tf.TensorSpec:
@@ -65,6 +67,16 @@ def test_every_tensor_comes_back_in_its_place_and_shape() -> None:
         for result, tensor in zip(results, tensors, strict=True):
             assert result.dtype == tensor.dtype
             np.testing.assert_array_equal(result, 2 * tensor.numpy())
+
+
+def test_a_size_in_mb() -> None:
+    assert bucket_bytes_of("auto") == 4 * 2**20
+    assert bucket_bytes_of(16) == 16 * 2**20
+    assert bucket_bytes_of(0.5) == 2**19
+    assert bucket_bytes_of(1e-9) == 1
+    for wrong in (0, -1, float("nan"), float("inf"), "4", True, None):
+        with pytest.raises(StrategyError, match=r"neither \"auto\" nor a positive"):
+            bucket_bytes_of(wrong)  # type: ignore[arg-type]
 
 
 def test_shapes_that_only_the_run_knows() -> None:

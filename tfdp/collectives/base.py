@@ -9,6 +9,7 @@ from typing import ClassVar, TypeAlias
 import tensorflow as tf
 
 from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.local import LocalReduction
 
 Implementation: TypeAlias = tf.distribute.experimental.CommunicationImplementation
 
@@ -44,9 +45,13 @@ class Topology:
 class Reducer(abc.ABC):
     """One way to sum gradients over all replicas.
 
-    A reducer either names the implementation of TensorFlow's collective ops, which each replica
-    calls for itself, or supplies a `tf.distribute.CrossDeviceOps`, which sees the values of all
-    local replicas at once.
+    It supplies one of these, the first that is not None being used:
+
+    * between workers a `WorkerReduction`, called once for each worker;
+    * in one process a `LocalReduction`, or a `tf.distribute.CrossDeviceOps`, which see the values
+      of all local replicas at once;
+    * the name of the implementation of TensorFlow's collective ops, which each replica calls for
+      itself.
     """
 
     name: ClassVar[str]
@@ -68,6 +73,11 @@ class Reducer(abc.ABC):
 
     def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps | None:
         """Cross-device ops to use instead of collective ops, or None for collective ops."""
+        del topology
+        return None
+
+    def local_reduction(self, topology: Topology) -> LocalReduction | None:
+        """A reduction between the devices of one process, or None."""
         del topology
         return None
 

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import tensorflow as tf
 
+from tfdp.errors import StrategyError
+
+AUTO: Final = "auto"
 DEFAULT_BUCKET_BYTES = 4 * 1024 * 1024
 """Large enough that latency does not count, small enough that the first bucket is full early."""
+
+
+def bucket_bytes_of(bucket_mb: float | str) -> int:
+    """Bytes of a bucket of `bucket_mb` MB, of 2**20 bytes; "auto": what is best most often.
+
+    Raises:
+        StrategyError: it is neither "auto" nor a positive, finite number.
+    """
+    if bucket_mb == AUTO:
+        return DEFAULT_BUCKET_BYTES
+    is_number = isinstance(bucket_mb, (int, float)) and not isinstance(bucket_mb, bool)
+    size = float(bucket_mb) if is_number else math.nan
+    if not 0 < size < math.inf:
+        raise StrategyError(
+            f'bucket_mb={bucket_mb!r} is neither "auto" nor a positive number of MB.',
+            hint='Write bucket_mb=4, or leave it at "auto".',
+        )
+    return max(1, round(size * 2**20))
 
 
 def fill(tensors: Sequence[tf.Tensor], bucket_bytes: int) -> list[list[int]]:

@@ -69,6 +69,12 @@ def service_address(value: str) -> str | None:
     return f'must be "grpc://host:port", got "{value}"'
 
 
+def positive_or_auto(value: float | str) -> str | None:
+    if isinstance(value, str):
+        return None if value == "auto" else f'must be "auto" or a number, got "{value}"'
+    return more_than(0)(value) or finite(value)
+
+
 def device_list(value: Any) -> str | None:
     """Checks ``strategy.devices``: a positive count, or different names."""
     if isinstance(value, int):

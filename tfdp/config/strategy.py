@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfdp.config.checks import at_least, device_list, one_of
+from tfdp.config.checks import at_least, device_list, one_of, positive_or_auto
 from tfdp.config.names import COMPRESSIONS, CROSS_DEVICE_OPS, STRATEGY_KINDS
 from tfdp.config.section import Rule, Section, setting
 
@@ -54,6 +54,12 @@ class StrategyConfig(Section):
         f"One of {', '.join(COMPRESSIONS)}.",
         one_of(COMPRESSIONS, what="compression"),
         default="none",
+    )
+    bucket_mb: float | str = setting(
+        "MB (of 2**20 bytes) of gradients that are summed as one buffer, as soon as the backward "
+        "pass has made them: a positive number, or auto, which is 4.",
+        positive_or_auto,
+        default="auto",
     )
     sync_batch_norm: bool = setting(
         "Make every BatchNormalization layer use the statistics of the whole global batch. "

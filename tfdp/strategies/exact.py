@@ -285,6 +285,7 @@ class ExactExtended:
     """Mixin for the `extended` part: where replicas meet, and where they reduce by themselves."""
 
     tfdp_parts_of_a_sum = False
+    tfdp_bucket_bytes = DEFAULT_BUCKET_BYTES
     tfdp_cross_device_ops: tf.distribute.CrossDeviceOps | None = None
     tfdp_worker_reduction: WorkerReduction | None = None
     tfdp_gradient_reduction: WorkerReduction | None = None
@@ -342,7 +343,9 @@ class ExactExtended:
             )
         reduction = self.tfdp_gradient_reduction if gradients else self.tfdp_worker_reduction
         if len(self.worker_devices) == 1:  # type: ignore[attr-defined]
-            return hierarchy.sum_between_workers(reduction, values, when)
+            return hierarchy.sum_between_workers(
+                reduction, values, when, bucket_bytes=self.tfdp_bucket_bytes
+            )
 
         def meet(strategy: Any, when: Any, *values: Any) -> tuple[Any, ...]:
             del strategy
@@ -360,7 +363,10 @@ class ExactExtended:
         replicas = range(len(devices))
         locals_ = [[tfp.select_replica(r, value) for r in replicas] for value in values]
         sums = hierarchy.sum_between_workers(
-            reduction, [hierarchy.sum_inside(each) for each in locals_], condition
+            reduction,
+            [hierarchy.sum_inside(each) for each in locals_],
+            condition,
+            bucket_bytes=self.tfdp_bucket_bytes,
         )
         return tuple(tfp.per_replica(hierarchy.spread(each, devices)) for each in sums)
 
@@ -389,7 +395,7 @@ class ExactExtended:
             return tfp.StrategyExtended._replica_ctx_all_reduce(self, reduce_op, value, options)
         if options is None:
             options = tf.distribute.experimental.CommunicationOptions(
-                bytes_per_pack=DEFAULT_BUCKET_BYTES
+                bytes_per_pack=self.tfdp_bucket_bytes
             )
         replica = tf.distribute.get_replica_context()._replica_id
         return self.tfdp_collective_ops()._all_reduce(reduce_op, value, replica, options)

@@ -16,6 +16,7 @@ from tfdp.cluster.detect import detect_cluster
 from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology, resolve
+from tfdp.collectives.buckets import AUTO, bucket_bytes_of
 from tfdp.collectives.compression import NONE, check_compression
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.launcher.environment import DEVICES_VARIABLE
@@ -27,7 +28,7 @@ from tfdp.strategies.multi_worker import MultiWorkerStrategy
 KINDS = ("auto", "single", "mirrored", "multi_worker")
 
 _log = logging.getLogger("tfdp")
-_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str, str], MultiWorkerStrategy]] = []
+_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str, str, int], MultiWorkerStrategy]] = []
 
 
 def strategy(
@@ -36,6 +37,7 @@ def strategy(
     devices: int | Sequence[str] | None = None,
     cross_device_ops: str = "auto",
     compression: str = NONE,
+    bucket_mb: float | str = AUTO,
     must_agree: Mapping[str, str | int] | None = None,
 ) -> tf.distribute.Strategy:
     """Makes the strategy to build and compile a Keras model in.
@@ -51,6 +53,9 @@ def strategy(
             "reduce_to_one", "ring", "two_level", "mpi" or a registered one.
         compression: of gradients between workers: "none", or "bf16" or "fp16" with half the bytes
             and a bounded error (see `tfdp.collectives.compression`); with "two_level" and "mpi".
+        bucket_mb: MB (of 2**20 bytes) of gradients that are summed as one buffer, as soon as the
+            backward pass has made them; "auto" is 4. "reduce_to_one" has no buckets, and
+            "hierarchical_copy" one.
         must_agree: facts by name that have to be the same on all workers, a digest of the config
             say; workers that differ are told so before they start.
 
@@ -75,13 +80,16 @@ def strategy(
             f'kind="single" trains on one device, and devices={devices!r} asks for {len(local)}.',
             hint='Use kind="mirrored", or leave devices out.',
         )
+    bucket_bytes = bucket_bytes_of(bucket_mb)
     shape = topology(local, workers)
     reducer, reason = resolve(cross_device_ops, shape)
     check_compression(compression, reducer, shape)
     _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
     if kind == "multi_worker" and cluster is not None:
-        return _multi_worker(cluster, local, reducer, shape, compression, must_agree or {})
-    return MirroredStrategy(local, reducer, shape)
+        return _multi_worker(
+            cluster, local, reducer, shape, compression, bucket_bytes, must_agree or {}
+        )
+    return MirroredStrategy(local, reducer, shape, bucket_bytes)
 
 
 def _multi_worker(
@@ -90,6 +98,7 @@ def _multi_worker(
     reducer: Reducer,
     shape: Topology,
     compression: str,
+    bucket_bytes: int,
     must_agree: Mapping[str, str | int],
 ) -> MultiWorkerStrategy:
     """The process's one multi-worker strategy, after the workers have found each other.
@@ -97,13 +106,13 @@ def _multi_worker(
     TensorFlow joins a cluster once in a process. Asked for again, as when the cell of a notebook
     runs a second time, the same strategy is returned.
     """
-    asked = (cluster, local, reducer.name, compression)
+    asked = (cluster, local, reducer.name, compression, bucket_bytes)
     if _joined:
         if _joined[0][0] == asked:
             return _joined[0][1]
         raise StrategyError(
             "this process is part of a group of workers already, with other devices, another "
-            "cluster, cross_device_ops or compression, and TensorFlow joins only once.",
+            "cluster, cross_device_ops, compression or bucket_mb, and TensorFlow joins only once.",
             hint="Start a new process; in a notebook, restart the kernel.",
         )
     facts: dict[str, str | int] = {
@@ -111,11 +120,13 @@ def _multi_worker(
         "replicas of each worker": len(local),
         "cross_device_ops": reducer.name,
         "compression": compression,
+        "bytes of a bucket": bucket_bytes,
         **must_agree,
     }
     with heartbeat.activity(heartbeat.Activity.MEETING):
         meet(cluster, facts, start_timeout(os.environ))
-        _joined.append((asked, MultiWorkerStrategy(local, reducer, shape, cluster, compression)))
+        made = MultiWorkerStrategy(local, reducer, shape, cluster, compression, bucket_bytes)
+        _joined.append((asked, made))
     _give_back_sigterm()
     return _joined[0][1]
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.collectives.compression import NONE, compress
 from tfdp.errors import ClusterError
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
@@ -26,7 +27,9 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         topology: Topology,
         cluster: ClusterInfo,
         compression: str,
+        bucket_bytes: int,
     ) -> None:
+        self.tfdp_bucket_bytes = bucket_bytes
         self._tfdp_local_devices = tuple(devices)
         self.tfdp_worker_reduction = reducer.worker_reduction(topology)
         self.tfdp_gradient_reduction = compress(self.tfdp_worker_reduction, compression)
@@ -80,9 +83,10 @@ class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrate
         topology: Topology,
         cluster: ClusterInfo,
         compression: str = NONE,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     ) -> None:
         self.tfdp_reducer = reducer
-        extended = _Extended(self, devices, reducer, topology, cluster, compression)
+        extended = _Extended(self, devices, reducer, topology, cluster, compression, bucket_bytes)
         tfp.Strategy.__init__(self, extended)
         self._agree_on_seed()
 

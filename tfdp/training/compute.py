@@ -55,6 +55,7 @@ def build_strategy(
         devices=devices,
         cross_device_ops=config.cross_device_ops,
         compression=config.compression,
+        bucket_mb=config.bucket_mb,
         must_agree=must_agree,
     )
 
