@@ -27,6 +27,7 @@ def _readme() -> str:
 # An MPI with its mpiexec comes as a wheel; mpi4py finds it.
 MPI = ["mpi4py>=4.1", "mpich>=5.0"]
 PARQUET = ["pyarrow>=17"]
+BENCHMARKS = ["matplotlib>=3.9"]
 NOTEBOOKS = ["ipykernel>=6.29", "matplotlib>=3.9", "nbclient>=0.10", "nbformat>=5.10"]
 
 setup(
@@ -54,6 +55,7 @@ setup(
         "rich>=13.7",
     ],
     extras_require={
+        "benchmarks": BENCHMARKS,
         "mpi": MPI,
         "notebooks": NOTEBOOKS,
         "parquet": PARQUET,

@@ -38,7 +38,7 @@ def test_what_the_user_has_set_stays() -> None:
 def test_workers_on_one_host_share_the_cores(
     cores: int, workers: int, threads: str, inter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "_usable_cores", lambda: cores)
+    monkeypatch.setattr(runtime, "usable_cores", lambda: cores)
     assert tune_runtime(workers_on_host=workers, environ={}) == ALWAYS | {
         "TF_NUM_INTRAOP_THREADS": threads,
         "TF_NUM_INTEROP_THREADS": inter,
@@ -50,10 +50,10 @@ def test_usable_cores_are_those_the_process_may_run_on() -> None:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert runtime._usable_cores() == 1
+        assert runtime.usable_cores() == 1
     finally:
         os.sched_setaffinity(0, allowed)
-    assert runtime._usable_cores() == len(allowed)
+    assert runtime.usable_cores() == len(allowed)
 
 
 def test_log_level() -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from tfdp.bench.allreduce import AllReduceOptions, measure
 from tfdp.bench.input import InputOptions, measure_input
 from tfdp.bench.input_report import InputReport
+from tfdp.bench.peers.compare import PeersOptions, PeersReport, compare_peers
+from tfdp.bench.plotting import check_can_plot
+from tfdp.bench.scaling import ScalingOptions, measure_scaling
+from tfdp.bench.scaling_report import ScalingReport
 from tfdp.errors import RunError
 
 _WIDTH = 110
@@ -56,6 +62,58 @@ def run_input(options: InputOptions, json_file: Path | None) -> int:
     for line in report.lines():
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def run_scaling(options: ScalingOptions, json_file: Path | None, picture: Path | None) -> int:
+    """Measures, prints, and returns the exit code 0.
+
+    Raises:
+      RunError: a file cannot be written, or matplotlib is missing for the picture.
+      TfdpError: see `measure_scaling`.
+    """
+    _check_files(json_file, picture)
+    report = ScalingReport(options, measure_scaling(options, _say))
+    if json_file is not None:
+        json_file.write_text(report.to_json() + "\n", encoding="utf-8")
+    if picture is not None:
+        report.plot(picture)
+    _print([report.table()], report.lines())
+    return 0
+
+
+def run_peers(options: PeersOptions, json_file: Path | None) -> int:
+    """Measures, prints, and returns the exit code 0.
+
+    Raises:
+      RunError: the file cannot be written.
+      TfdpError: see `compare_peers`.
+    """
+    _check_files(json_file)
+    report = PeersReport(options, *compare_peers(options, _say))
+    if json_file is not None:
+        json_file.write_text(report.to_json() + "\n", encoding="utf-8")
+    _print(report.tables(), report.lines())
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _print(tables: Iterable[Table], lines: Iterable[str]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    for table in tables:
+        console.print(table)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _check_files(json_file: Path | None, picture: Path | None = None) -> None:
+    if picture is not None:
+        check_can_plot()
+    for path in (json_file, picture):
+        if path is not None:
+            _check_writable(path)
 
 
 def _check_writable(path: Path) -> None:

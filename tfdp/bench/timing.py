@@ -46,7 +46,7 @@ def time_in_turn(
     """
     seconds: list[list[list[float]]] = [[[] for _ in sizes] for _ in strategies]
     for place, size in enumerate(sizes):
-        reductions = [_reduction(each, size) for each in strategies]
+        reductions = [reduction_of(each, size) for each in strategies]
         for reduce in reductions * _WARM_UP:
             reduce()
         for _ in range(repetitions):
@@ -57,7 +57,7 @@ def time_in_turn(
     return seconds
 
 
-def _reduction(made: Any, size_bytes: int) -> Callable[[], None]:
+def reduction_of(made: Any, size_bytes: int) -> Callable[[], None]:
     """A function that sums one float32 buffer over all replicas, and waits for the sums."""
     elements = size_bytes // _BYTES_OF_FLOAT32
     held = _traced(lambda: made.run(lambda: tf.ones([elements])))()

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
+from tfdp.cli.bench_training import add_peers, add_scaling
 from tfdp.cli.common import add_set_argument, prepare_runtime
 from tfdp.cli.help_text import paragraph, runtime_help
-from tfdp.cli.numbers import count, many, seconds_or_zero
+from tfdp.cli.numbers import count, many, numbers, seconds_or_zero
 from tfdp.config import load_config
 
 
@@ -19,12 +20,13 @@ def add_parser(commands: Any) -> None:
         "bench",
         help="measure this machine",
         description=paragraph(
-            "Measure on this machine how fast replicas exchange gradients, and how fast they are "
-            "fed."
+            "Measure on this machine how fast replicas train, exchange gradients and are fed."
         ),
     )
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     _add_allreduce(benchmarks)
+    add_scaling(benchmarks)
+    add_peers(benchmarks)
     _add_input(benchmarks)
     _add_chaos(benchmarks)
 
@@ -177,7 +179,7 @@ def _add_input(benchmarks: Any) -> None:
     parser.add_argument(
         "--rows",
         metavar="N,...",
-        type=_numbers,
+        type=numbers,
         default=(20_000,),
         help="how many made-up examples; several numbers show whether costs are linear "
         "(default 20,000; of image_folder at most 5,000)",
@@ -185,7 +187,7 @@ def _add_input(benchmarks: Any) -> None:
     parser.add_argument(
         "--pipelines",
         metavar="N,...",
-        type=_numbers,
+        type=numbers,
         default=(1, 2, 4),
         help="how many share the examples (default 1,2,4)",
     )
@@ -260,13 +262,6 @@ def _sizes(text: str) -> tuple[int, ...]:
         return tuple(sorted({parse_size(part) for part in text.split(",")}))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = text.replace("_", "").split(",")
-    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f'must be positive integers, as in 1,2,4, got "{text}"')
-    return tuple(int(part) for part in parts)
 
 
 def _names(text: str) -> tuple[str, ...]:

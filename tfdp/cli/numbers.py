@@ -23,6 +23,18 @@ def many(text: str) -> int:
     return whole_number(text, 1, 10**9)
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    """Positive integers, as in "1,2,4".
+
+    Raises:
+      ArgumentTypeError: one is none.
+    """
+    parts = text.replace("_", "").split(",")
+    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f'must be positive integers, as in 1,2,4, got "{text}"')
+    return tuple(int(part) for part in parts)
+
+
 def whole_number(text: str, least: int, most: int) -> int:
     """An integer in decimal digits.
 

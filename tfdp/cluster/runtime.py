@@ -123,7 +123,7 @@ def tune_runtime(
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     }
     if workers_on_host > 1:
-        threads = max(1, _usable_cores() // workers_on_host)
+        threads = max(1, usable_cores() // workers_on_host)
         wanted["TF_NUM_INTRAOP_THREADS"] = str(threads)
         wanted["TF_NUM_INTEROP_THREADS"] = str(max(2, threads))
         wanted["OMP_NUM_THREADS"] = str(threads)
@@ -134,8 +134,8 @@ def tune_runtime(
     return made
 
 
-def _usable_cores() -> int:
-    """Cores that this process may run on, which a container may have limited."""
+def usable_cores() -> int:
+    """How many cores this process may run on, which a container may have limited."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""Programs that are measured in turn: tfdp, and other libraries beside it."""
