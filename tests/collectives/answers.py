@@ -133,6 +133,11 @@ def check_fit(results: Sequence[dict[str, Any]], expected: Sequence[np.ndarray])
             assert weight.tobytes() == other.tobytes()
 
 
+def check_reductions_of_a_step(results: Sequence[dict[str, Any]]) -> None:
+    """Rows with the loss's divisor; the loss to log; gradients, which fill one bucket; metrics."""
+    assert [result["reductions"] for result in results] == [4] * len(results)
+
+
 def check_reduction(found: Sequence[dict[str, Any]]) -> None:
     """`worker_cases.reduction` on two workers."""
     for worker, result in enumerate(found):

@@ -64,6 +64,11 @@ def test_a_reduction_in_a_branch_is_refused(results: list[dict[str, Any]]) -> No
 
 
 @pytest.mark.multi_process
+def test_a_step_has_few_reductions(results: list[dict[str, Any]]) -> None:
+    answers.check_reductions_of_a_step(results)
+
+
+@pytest.mark.multi_process
 def test_the_reduction_itself(results: list[dict[str, Any]]) -> None:
     """A condition, gathers of different lengths and of bool, outside of a graph."""
     if "reduction" in results[0]:

@@ -55,6 +55,10 @@ def test_training_equals_one_device(results: list[dict[str, Any]]) -> None:
     answers.check_fit(results, worker_cases.fit())
 
 
+def test_a_step_has_few_reductions(results: list[dict[str, Any]]) -> None:
+    answers.check_reductions_of_a_step(results)
+
+
 def test_the_reduction_itself(results: list[dict[str, Any]]) -> None:
     """A condition, gathers of different lengths and of bool, outside of a graph."""
     answers.check_reduction([result["reduction"] for result in results])

@@ -80,7 +80,25 @@ def contract(name: str, devices: int, compression: str = "none") -> dict[str, An
     )
     results["slices of gradients"] = _slices(strategy, gradients=True)
     results["fit"] = fit(strategy)
+    results["reductions"] = reductions_of_a_step(strategy)
     return results
+
+
+def reductions_of_a_step(strategy: Any) -> int:
+    """How many there are in the graph of a step of `fit`, with a metric, on uneven batches."""
+    with strategy.scope():
+        net = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+        net.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"])
+    net.make_train_function()
+
+    @tf.function(autograph=False)
+    def step(x: Any, y: Any) -> Any:
+        return strategy.tfdp_run(net.train_step, ((x, y),), managed=True)
+
+    spec = tf.TensorSpec((None, 2), keras.config.floatx())
+    graph = step.get_concrete_function(spec, tf.TensorSpec((None, 1), spec.dtype)).graph
+    kinds = [operation.type for operation in graph.get_operations()]
+    return kinds.count("CollectiveReduceV2") + kinds.count("PyFunc") + kinds.count("EagerPyFunc")
 
 
 def two_level(devices: int, compression: str = "none") -> dict[str, Any]:

@@ -69,6 +69,11 @@ class StrategyConfig(Section):
 
     rules = (Rule(("kind", "devices", "cpu_devices"), _single_has_one_device, blame="devices"),)
 
+    @property
+    def uses_mpi(self) -> bool:
+        """Whether the workers have to be ranks of MPI."""
+        return self.cross_device_ops == "mpi"
+
     def devices_with(self, gpus: int) -> int | tuple[str, ...]:
         """What `devices` comes to on a machine with `gpus` GPUs: a count, or names."""
         if self.devices is not None:
