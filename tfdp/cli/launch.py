@@ -80,6 +80,13 @@ def _add_group(parser: argparse.ArgumentParser) -> None:
         help="how the hosts file calls this machine (default: by any of its names and addresses)",
     )
     group.add_argument(
+        "--mpi",
+        action="store_true",
+        help="make each worker a rank of MPI too, which cross_device_ops mpi needs: mpiexec is "
+        "started beside them, and the ranks are TF_CONFIG's indexes (a CONFIG that reduces by MPI "
+        "asks for it by itself)",
+    )
+    group.add_argument(
         "--start-timeout",
         metavar="S",
         type=seconds,
@@ -188,6 +195,7 @@ def run(options: argparse.Namespace) -> int:
         grace_seconds=options.grace,
         log_directory=options.log_dir,
         verbose=options.verbose,
+        mpi=options.mpi,
     )
     if options.emit is not None:
         return emit(wanted, options.emit, options.output, options.name, options.image)

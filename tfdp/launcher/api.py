@@ -37,6 +37,7 @@ def launch(
     *,
     start_timeout: float | None = None,
     stall_timeout_seconds: float | None = DEFAULT_STALL_SECONDS,
+    mpi: bool = False,
     verbose: bool = False,
 ) -> list[Any]:
     """Runs a function in several new processes, and returns what it returned in each.
@@ -62,6 +63,8 @@ def launch(
       start_timeout: seconds that the workers wait for each other; None for the default, 15.
       stall_timeout_seconds: how long a worker's process may be stopped, or no worker go on with
         its training; ten times as long where it still works. None: for ever.
+      mpi: whether each worker is also a rank of MPI, as the reducer "mpi" needs it; mpiexec has to
+        be there.
       verbose: show the output of all workers.
 
     Returns:
@@ -69,7 +72,8 @@ def launch(
 
     Raises:
       DataError: the function or its arguments cannot go to another process.
-      StrategyError: `workers` or `devices_per_worker` is below 1, or there are too few GPUs.
+      StrategyError: `workers` or `devices_per_worker` is below 1, or there are too few GPUs; or
+        no mpiexec for `mpi`.
       WorkerError: the function raised, with the traceback of the first worker that failed; a worker
         died; or the time was up.
       StalledError: a worker was stopped, or did not go on; with its Python stack if it has one.
@@ -89,6 +93,7 @@ def launch(
             command=lambda _: [sys.executable, "-c", _BOOTSTRAP, _PACKAGES, name],
             log_directory=folder,
             verbose=verbose,
+            mpi=mpi,
             timeout_seconds=timeout,
             stall_timeout_seconds=stall_timeout_seconds,
         )

@@ -65,6 +65,7 @@ class LaunchOptions:
     grace_seconds: float
     log_directory: Path | None
     verbose: bool
+    mpi: bool = False
 
 
 def launch(options: LaunchOptions, stream: TextIO) -> int:
@@ -73,7 +74,7 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
     Raises:
       ConfigError: the options contradict each other, or the config is wrong.
       ClusterError: the hosts file is wrong, or there are no ports.
-      StrategyError: there are not enough GPUs.
+      StrategyError: there are not enough GPUs, or no mpiexec.
       RunError: the program cannot be found, or the logs cannot be written.
     """
     config = _config(options)
@@ -96,6 +97,7 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
         stall_timeout_seconds=options.stall_timeout_seconds,
         final_statuses=frozenset(e.exit_code for e in _FINAL) if config else frozenset(),
         grace_seconds=options.grace_seconds,
+        mpi=_uses_mpi(options, config),
     )
     here = len(plan.indexes_here())
     whose = "worker, its" if here == 1 else "workers, their"
@@ -115,6 +117,11 @@ def emit(
     config = _config(options)
     if options.hosts is not None:
         raise ConfigError("--hosts and --emit exclude each other: the scheduler chooses the hosts")
+    if options.mpi:
+        raise ConfigError(
+            "--mpi and --emit exclude each other: the scheduler starts MPI's ranks",
+            hint="With Slurm: srun --mpi=pmi2, as your MPI asks for it.",
+        )
     job = Job(
         name=name,
         command=_train_command(options, ["tfdp"]) if config else options.program,
@@ -237,6 +244,22 @@ def _workers(options: LaunchOptions, addresses: Sequence[str] | None) -> int:
             hint="Leave --workers out.",
         )
     return len(addresses)
+
+
+def _uses_mpi(options: LaunchOptions, config: Config | None) -> bool:
+    """Whether the workers are to be ranks of MPI: ``--mpi``, or a config that reduces by it.
+
+    Raises:
+      ConfigError: the workers are on several machines, where mpiexec itself has to start them.
+    """
+    if not options.mpi and (config is None or not config.strategy.uses_mpi):
+        return False
+    if options.hosts is not None:
+        raise ConfigError(
+            "MPI's ranks are started on this machine only, and --hosts names several machines",
+            hint="Start `tfdp train` on all of them by mpiexec or srun, without tfdp launch.",
+        )
+    return True
 
 
 def _check_min_workers(options: LaunchOptions, workers: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 import time
@@ -18,6 +19,7 @@ from tfdp.launcher.environment import GroupShape, worker_environments
 from tfdp.launcher.group import Failure, Group, GroupResult
 from tfdp.launcher.interrupts import Interrupt, interrupts
 from tfdp.launcher.members import Ended, Members
+from tfdp.launcher.mpi import MpiRanks
 from tfdp.launcher.output import Printer
 from tfdp.launcher.ports import free_ports
 from tfdp.launcher.process import WorkerSpec
@@ -54,6 +56,7 @@ class LaunchPlan:
       grace_seconds: between SIGTERM and SIGKILL; after a failure at most 5.
       backoff_seconds: before the first restart; doubled for each further one.
       timeout_seconds: for each start of the group; None for no limit.
+      mpi: whether each worker is a rank of MPI, with its index as the number.
     """
 
     shape: GroupShape
@@ -69,6 +72,7 @@ class LaunchPlan:
     grace_seconds: float = DEFAULT_GRACE_SECONDS
     backoff_seconds: float = 1.0
     timeout_seconds: float | None = None
+    mpi: bool = False
 
     def indexes_here(self) -> tuple[int, ...]:
         """Which workers are started here."""
@@ -88,7 +92,7 @@ def supervise(plan: LaunchPlan, environ: Mapping[str, str], stream: TextIO) -> G
 
     Raises:
       ClusterError: there are not enough free ports.
-      StrategyError: there are not enough GPUs.
+      StrategyError: there are not enough GPUs, or no mpiexec.
       RunError: the logs cannot be written.
       BrokenPipeError: the reader of `stream` has left.
     """
@@ -97,17 +101,18 @@ def supervise(plan: LaunchPlan, environ: Mapping[str, str], stream: TextIO) -> G
     members = Members(plan.shape.workers, plan.indexes_here(), plan.min_workers)
     with interrupts(events), Watchdog() as watchdog, _record_directory() as folder:
         for restarts in range(plan.max_restarts + 1):
-            start = _Start(plan, environ, members.current, restarts, folder)
-            group = Group(
-                start.specs,
-                shown=start.indexes if plan.verbose else start.indexes[:1],
-                printer=printer,
-                grace_seconds=plan.grace_seconds,
-                events=events,
-                watchdog=watchdog,
-                watch=start.watch(),
-            )
-            result = group.run(plan.timeout_seconds)
+            with _ranks(plan, len(members.current), environ, watchdog) as ranks:
+                start = _Start(plan, environ, members.current, restarts, folder, ranks)
+                group = Group(
+                    start.specs,
+                    shown=start.indexes if plan.verbose else start.indexes[:1],
+                    printer=printer,
+                    grace_seconds=plan.grace_seconds,
+                    events=events,
+                    watchdog=watchdog,
+                    watch=start.watch(),
+                )
+                result = group.run(plan.timeout_seconds)
             if result.failure is None or not _may_restart(plan, result, result.failure, restarts):
                 return result
             _log.warning("%s", describe(result.failure))
@@ -154,6 +159,12 @@ def _record_directory() -> tempfile.TemporaryDirectory[str]:
         ) from None
 
 
+def _ranks(
+    plan: LaunchPlan, count: int, environ: Mapping[str, str], watchdog: Watchdog
+) -> contextlib.AbstractContextManager[MpiRanks | None]:
+    return MpiRanks(count, environ, watchdog) if plan.mpi else contextlib.nullcontext()
+
+
 class _Start:
     """One start of a group.
 
@@ -163,6 +174,7 @@ class _Start:
       members: which workers take part.
       restarts: how often the group was started before.
       folder: for the workers' heartbeats.
+      ranks: of MPI, where the workers have some.
     """
 
     def __init__(
@@ -172,6 +184,7 @@ class _Start:
         members: tuple[int, ...],
         restarts: int,
         folder: str,
+        ranks: MpiRanks | None,
     ) -> None:
         self._plan = plan
         self._members = members
@@ -194,7 +207,8 @@ class _Start:
             create_record(self._records[index])
             log = plan.log_directory / f"worker-{index}{suffix}.log"
             log.unlink(missing_ok=True)  # an earlier launch may have written to the same directory
-            self.specs.append(WorkerSpec(index, command, own, log))
+            own_command = command if ranks is None else ranks.command(members.index(index), command)
+            self.specs.append(WorkerSpec(index, own_command, own, log))
 
     def watch(self) -> GroupWatch | None:
         """Notices that the workers do not go on."""
