@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES, reduce_in_buckets
+from tfdp.collectives.error_feedback import CompressionState, ErrorFeedback
 
 
 def sum_inside(values: Sequence[Any]) -> Any:
@@ -32,13 +33,20 @@ def sum_between_workers(
     values: Sequence[Any],
     when: tf.Tensor | None = None,
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+    state: CompressionState | None = None,
 ) -> list[Any]:
-    """Sums one value of each worker: dense tensors in buckets, IndexedSlices by joining them."""
+    """Sums one value of each worker: dense tensors in buckets, IndexedSlices by joining them.
+
+    Dense tensors that a compression keeps state of go its way instead.
+    """
     assert reduction is not None
     results = list(values)
     dense = [i for i, value in enumerate(values) if not isinstance(value, tf.IndexedSlices)]
     tensors = [tf.convert_to_tensor(values[i]) for i in dense]
-    summed = reduce_in_buckets(tensors, bucket_bytes, lambda vector: reduction.sum(vector, when))
+    if state is not None and isinstance(reduction, ErrorFeedback):
+        summed = reduction.sum_compressed(tensors, state.of(dense), when)
+    else:
+        summed = reduce_in_buckets(tensors, bucket_bytes, lambda each: reduction.sum(each, when))
     for place, value in zip(dense, summed, strict=True):
         results[place] = value
     for i, value in enumerate(values):

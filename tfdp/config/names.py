@@ -16,7 +16,7 @@ CROSS_DEVICE_OPS: Final = (
     "mpi",
 )
 
-COMPRESSIONS: Final = ("none", "fp16", "bf16")
+COMPRESSIONS: Final = ("none", "fp16", "bf16", "topk", "powersgd")
 
 DATA_SETS: Final = (
     "fashion_mnist",

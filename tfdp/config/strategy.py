@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfdp.config.checks import at_least, device_list, one_of, positive_or_auto
+from tfdp.config.checks import (
+    at_least,
+    device_list,
+    less_than,
+    more_than,
+    one_of,
+    positive_or_auto,
+)
 from tfdp.config.names import COMPRESSIONS, CROSS_DEVICE_OPS, STRATEGY_KINDS
 from tfdp.config.section import Rule, Section, setting
 
@@ -49,11 +56,24 @@ class StrategyConfig(Section):
         default="auto",
     )
     compression: str = setting(
-        "Round gradients to 16 bits on their way between workers: half the bytes, a bounded "
-        "error. With cross_device_ops two_level or mpi. "
+        "Shorten gradients on their way between workers: bf16 and fp16 round them to half the "
+        "bytes; powersgd and topk send a part now and the rest later. With cross_device_ops "
+        "two_level or mpi. "
         f"One of {', '.join(COMPRESSIONS)}.",
         one_of(COMPRESSIONS, what="compression"),
         default="none",
+    )
+    compression_rank: int = setting(
+        "Rank of the matrices that powersgd sends.", at_least(1), default=4
+    )
+    compression_ratio: float = setting(
+        "Part of a gradient's elements that topk sends, above 0 and below 1.",
+        more_than(0),
+        less_than(1),
+        default=0.01,
+    )
+    compression_warmup_steps: int = setting(
+        "First steps in which topk and powersgd send gradients whole.", at_least(0), default=0
     )
     bucket_mb: float | str = setting(
         "MB (of 2**20 bytes) of gradients that are summed as one buffer, as soon as the backward "

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfdp.collectives import Reducer, hierarchy
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
+from tfdp.collectives.error_feedback import CompressionState
 from tfdp.data.digest import remember_first_batch
 from tfdp.data.file_shards import files_fault, first_digest, share_files
 from tfdp.data.split import check_same_rows, count_rows, shard_batches, split_rows, static_rows
@@ -29,12 +30,18 @@ class ExactStrategy:
 
     tfdp_exact = True
     tfdp_reducer: Reducer
+    tfdp_tuning: dict[str, Any] | None = None
     extended: Any
     num_replicas_in_sync: int
 
     @functools.cached_property
     def _tfdp_digests(self) -> list[list[int]]:
         return []
+
+    def tfdp_use(self, reducer: Reducer, bucket_bytes: int) -> None:
+        """Lets what is traced from now on be reduced so; all workers do the same."""
+        self.tfdp_reducer = reducer
+        self.extended.tfdp_use(reducer, bucket_bytes)
 
     @property
     def tfdp_is_chief(self) -> bool:
@@ -323,7 +330,12 @@ class ExactExtended:
         return tuple(tfp.per_replica(parts) for parts in zip(*result, strict=True))
 
     def tfdp_sum_over_workers(
-        self, values: Sequence[Any], when: Any = None, *, gradients: bool = False
+        self,
+        values: Sequence[Any],
+        when: Any = None,
+        *,
+        gradients: bool = False,
+        state: CompressionState | None = None,
     ) -> list[Any]:
         """In a replica: sums over all replicas, once for each worker between the workers.
 
@@ -331,6 +343,7 @@ class ExactExtended:
             values: tensors or IndexedSlices of this replica.
             when: a boolean scalar, the same everywhere; where it is False nothing is reduced.
             gradients: whether they may be rounded on the way, if `compression` was asked for.
+            state: what a compression goes on from, where it keeps something.
 
         Raises:
             UnsupportedError: called in a branch or a nested `tf.function`.
@@ -344,18 +357,22 @@ class ExactExtended:
         reduction = self.tfdp_gradient_reduction if gradients else self.tfdp_worker_reduction
         if len(self.worker_devices) == 1:  # type: ignore[attr-defined]
             return hierarchy.sum_between_workers(
-                reduction, values, when, bucket_bytes=self.tfdp_bucket_bytes
+                reduction, values, when, bucket_bytes=self.tfdp_bucket_bytes, state=state
             )
 
         def meet(strategy: Any, when: Any, *values: Any) -> tuple[Any, ...]:
             del strategy
-            return self._tfdp_sum_in_two_levels(reduction, values, when)
+            return self._tfdp_sum_in_two_levels(reduction, values, when, state)
 
         context = tf.distribute.get_replica_context()
         return list(context.merge_call(meet, args=(when, *values)))
 
     def _tfdp_sum_in_two_levels(
-        self, reduction: WorkerReduction | None, values: Sequence[Any], when: Any
+        self,
+        reduction: WorkerReduction | None,
+        values: Sequence[Any],
+        when: Any,
+        state: CompressionState | None,
     ) -> tuple[Any, ...]:
         """In cross-replica context: sums inside the worker, between workers, and hands out."""
         devices = self.worker_devices  # type: ignore[attr-defined]
@@ -367,6 +384,7 @@ class ExactExtended:
             [hierarchy.sum_inside(each) for each in locals_],
             condition,
             bucket_bytes=self.tfdp_bucket_bytes,
+            state=state,
         )
         return tuple(tfp.per_replica(hierarchy.spread(each, devices)) for each in sums)
 

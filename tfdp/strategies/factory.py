@@ -17,7 +17,7 @@ from tfdp.cluster.rendezvous import meet, start_timeout, version_facts
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology, resolve
 from tfdp.collectives.buckets import AUTO, bucket_bytes_of
-from tfdp.collectives.compression import NONE, check_compression
+from tfdp.collectives.compression import NONE, Compression, check_compression
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.launcher.environment import DEVICES_VARIABLE
 from tfdp.strategies.devices import local_devices, topology
@@ -37,6 +37,9 @@ def strategy(
     devices: int | Sequence[str] | None = None,
     cross_device_ops: str = "auto",
     compression: str = NONE,
+    compression_rank: int = 4,
+    compression_ratio: float = 0.01,
+    compression_warmup_steps: int = 0,
     bucket_mb: float | str = AUTO,
     must_agree: Mapping[str, str | int] | None = None,
 ) -> tf.distribute.Strategy:
@@ -51,8 +54,12 @@ def strategy(
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
             "reduce_to_one", "ring", "two_level", "mpi" or a registered one.
-        compression: of gradients between workers: "none", or "bf16" or "fp16" with half the bytes
-            and a bounded error (see `tfdp.collectives.compression`); with "two_level" and "mpi".
+        compression: of gradients between workers: "none"; "bf16" or "fp16", half the bytes and a
+            bounded error (see `tfdp.collectives.compression`); "powersgd" or "topk", a part now
+            and the rest later (see `tfdp.collectives.error_feedback`). With "two_level" and "mpi".
+        compression_rank: of the matrices that "powersgd" sends.
+        compression_ratio: of a gradient's elements that "topk" sends.
+        compression_warmup_steps: first steps in which "powersgd" and "topk" send everything.
         bucket_mb: MB (of 2**20 bytes) of gradients that are summed as one buffer, as soon as the
             backward pass has made them; "auto" is 4. "reduce_to_one" has no buckets, and
             "hierarchical_copy" one.
@@ -83,12 +90,11 @@ def strategy(
     bucket_bytes = bucket_bytes_of(bucket_mb)
     shape = topology(local, workers)
     reducer, reason = resolve(cross_device_ops, shape)
+    wanted = Compression(compression, compression_rank, compression_ratio, compression_warmup_steps)
     check_compression(compression, reducer, shape)
     _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
     if kind == "multi_worker" and cluster is not None:
-        return _multi_worker(
-            cluster, local, reducer, shape, compression, bucket_bytes, must_agree or {}
-        )
+        return _multi_worker(cluster, local, reducer, shape, wanted, bucket_bytes, must_agree or {})
     return MirroredStrategy(local, reducer, shape, bucket_bytes)
 
 
@@ -97,7 +103,7 @@ def _multi_worker(
     local: tuple[str, ...],
     reducer: Reducer,
     shape: Topology,
-    compression: str,
+    compression: Compression,
     bucket_bytes: int,
     must_agree: Mapping[str, str | int],
 ) -> MultiWorkerStrategy:
@@ -106,7 +112,7 @@ def _multi_worker(
     TensorFlow joins a cluster once in a process. Asked for again, as when the cell of a notebook
     runs a second time, the same strategy is returned.
     """
-    asked = (cluster, local, reducer.name, compression, bucket_bytes)
+    asked = (cluster, local, reducer.name, compression.describe(), bucket_bytes)
     if _joined:
         if _joined[0][0] == asked:
             return _joined[0][1]
@@ -119,7 +125,7 @@ def _multi_worker(
         **version_facts(),
         "replicas of each worker": len(local),
         "cross_device_ops": reducer.name,
-        "compression": compression,
+        "compression": compression.describe(),
         "bytes of a bucket": bucket_bytes,
         **must_agree,
     }

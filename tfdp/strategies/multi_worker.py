@@ -12,7 +12,7 @@ from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.collectives import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
-from tfdp.collectives.compression import NONE, compress
+from tfdp.collectives.compression import Compression, compress
 from tfdp.errors import ClusterError
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
@@ -26,7 +26,7 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         reducer: Reducer,
         topology: Topology,
         cluster: ClusterInfo,
-        compression: str,
+        compression: Compression,
         bucket_bytes: int,
     ) -> None:
         self.tfdp_bucket_bytes = bucket_bytes
@@ -82,11 +82,12 @@ class MultiWorkerStrategy(ExactStrategy, tf.distribute.MultiWorkerMirroredStrate
         reducer: Reducer,
         topology: Topology,
         cluster: ClusterInfo,
-        compression: str = NONE,
+        compression: Compression | None = None,
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     ) -> None:
         self.tfdp_reducer = reducer
-        extended = _Extended(self, devices, reducer, topology, cluster, compression, bucket_bytes)
+        wanted = Compression() if compression is None else compression
+        extended = _Extended(self, devices, reducer, topology, cluster, wanted, bucket_bytes)
         tfp.Strategy.__init__(self, extended)
         self._agree_on_seed()
 

@@ -26,6 +26,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdp.collectives.error_feedback import CompressionState
+
 _local = threading.local()
 
 
@@ -107,15 +109,21 @@ class ReplicaStep:
         context = tf.distribute.get_replica_context()
         return list(context.all_reduce(tf.distribute.ReduceOp.SUM, list(values)))
 
-    def sum_gradients(self, gradients: Sequence[Any]) -> list[Any]:
+    def sum_gradients(
+        self, gradients: Sequence[Any], state: CompressionState | None = None
+    ) -> list[Any]:
         """Like `sum`; between workers the values may be rounded, where `compression` asks for it.
 
         For gradients alone: rows, divisors and states of metrics have to arrive as they are.
+
+        Args:
+            gradients: tensors or IndexedSlices of this replica.
+            state: of these gradients, where the compression keeps something.
         """
         extended = self.strategy.extended
         if not gradients or extended.tfdp_worker_reduction is None:
             return self.sum(gradients)
-        return list(extended.tfdp_sum_over_workers(list(gradients), gradients=True))
+        return list(extended.tfdp_sum_over_workers(list(gradients), gradients=True, state=state))
 
     def sum_packed(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Sums small dense tensors over all replicas with one reduction for each dtype.

@@ -55,6 +55,9 @@ def build_strategy(
         devices=devices,
         cross_device_ops=config.cross_device_ops,
         compression=config.compression,
+        compression_rank=config.compression_rank,
+        compression_ratio=config.compression_ratio,
+        compression_warmup_steps=config.compression_warmup_steps,
         bucket_mb=config.bucket_mb,
         must_agree=must_agree,
     )

@@ -7,6 +7,7 @@ goes on with as many replicas gets the parts back to the bit, another one gets w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdp.errors import RunError
-from tfdp.strategies.keras_compat import fit_loop
+from tfdp.strategies.keras_compat import compression_slots, fit_loop
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+
+_log = logging.getLogger("tfdp")
 
 _PARTS = {tf.VariableAggregation.SUM: "sum", tf.VariableAggregation.MEAN: "mean"}
 
@@ -132,6 +135,7 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
         for name, variable in _named_variables(model, random=any(map(_is_random, values)))
         if not name.startswith(f"{METRICS}/")
     ]
+    values, variables = _with_same_compression(values, variables, place)
     if len(variables) != len(values):
         raise RunError(
             f"{place}: belongs to another model: it has {len(values)} variables, the model and "
@@ -149,6 +153,26 @@ def assign_state(model: keras.Model, state: Sequence[StateArray], place: str) ->
             )
     for (_, variable), array in zip(variables, values, strict=True):
         _assign(variable, array)
+
+
+def _with_same_compression(
+    values: list[StateArray], variables: list[tuple[str, keras.Variable]], place: str
+) -> tuple[list[StateArray], list[tuple[str, keras.Variable]]]:
+    """Leaves a compression's state out where the other side has none; what is owed is lost then."""
+    there = any(compression_slots.is_compression_state(array.name) for array in values)
+    here = any(compression_slots.is_compression_state(name) for name, _ in variables)
+    if there == here:
+        return values, variables
+    kept = "there and not here" if there else "here and not there"
+    _log.warning(
+        "%s: gradients are compressed with error feedback %s; what was owed begins at zero",
+        place,
+        kept,
+    )
+    return (
+        [each for each in values if not compression_slots.is_compression_state(each.name)],
+        [each for each in variables if not compression_slots.is_compression_state(each[0])],
+    )
 
 
 def assign_metrics(model: keras.Model, state: Sequence[StateArray]) -> None:

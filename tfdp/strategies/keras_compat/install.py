@@ -71,6 +71,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (loss_module, "scale_loss_for_distribution", losses.scale),
         (loss_module, "unscale_loss_for_distribution", losses.unscale),
         (BaseOptimizer, "apply", optimizers.apply),
+        (BaseOptimizer, "build", optimizers.build),
         (BaseOptimizer, "scale_loss", optimizers.scale_loss),
         (BaseOptimizer, "_backend_apply_gradients", optimizers.backend_apply_gradients),
         (TFOptimizer, "_all_reduce_sum_gradients", optimizers.all_reduce_sum_gradients),

@@ -17,7 +17,9 @@ from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.optimizers import base_optimizer
 from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
+from tfdp.collectives.error_feedback import CompressionState
 from tfdp.errors import UnsupportedError
+from tfdp.strategies.keras_compat import compression_slots
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.recorder import recorder_of
 from tfdp.strategies.step import ReplicaStep, current_step
@@ -30,6 +32,7 @@ _stock_all_reduce = TFOptimizer._all_reduce_sum_gradients
 _stock_scale_loss = _Base.scale_loss
 _stock_scaled_apply = LossScaleOptimizer._common_apply
 _stock_dynamic_scale_loss = LossScaleOptimizer.scale_loss
+_stock_build = _Base.build
 _stock_add_from_reference = TFOptimizer.add_variable_from_reference
 
 
@@ -69,7 +72,8 @@ def backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> 
         if not step.gradients_reduced:
             ready = prepare(step, grads)
             _record_gradients(self, ready, trainable_variables)
-            grads = _reduce(step, ready, grads)
+            state = compression_slots.state_of(self, trainable_variables)
+            grads = _reduce(step, ready, grads, state)
         _stock_apply_gradients(self, grads, trainable_variables)
 
 
@@ -90,6 +94,7 @@ def scaled_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None
     if step is None:
         _stock_scaled_apply(self, grads, trainable_variables)
         return
+    compression_slots.refuse_scaling(self.inner_optimizer)
     with step.inside_optimizer():
         present = [g for g in grads if g is not None]
         ready = prepare(step, present)
@@ -118,6 +123,12 @@ def add_variable_from_reference(
         return _stock_add_from_reference(self, reference_variable, name, initializer)
     with strategy.tfdp_creating_accumulator():
         return _stock_add_from_reference(self, reference_variable, name, initializer)
+
+
+def build(self: Any, variables: Any) -> None:
+    """`Optimizer.build`, and the state of a compression that has one."""
+    _stock_build(self, variables)
+    compression_slots.add(self, variables, _stock_add_from_reference)
 
 
 def prepare(step: ReplicaStep, grads: Sequence[Any]) -> list[Any]:
@@ -187,7 +198,8 @@ def _accumulate(self: Any, step: ReplicaStep, grads: list[Any], variables: list[
     totals = [
         tf.convert_to_tensor(g) + a.read_value() for g, a in zip(grads, accumulators, strict=True)
     ]
-    reduced = _sum_when(step, is_update, totals)
+    state = compression_slots.state_of(self, variables)
+    reduced = _sum_when(step, is_update, totals, state)
 
     def update() -> None:
         mean = self._clip_gradients([g / steps for g in reduced])
@@ -218,17 +230,22 @@ def _update_average(self: Any) -> None:
         )
 
 
-def _sum_when(step: ReplicaStep, condition: tf.Tensor, tensors: list[Any]) -> list[Any]:
+def _sum_when(
+    step: ReplicaStep,
+    condition: tf.Tensor,
+    tensors: list[Any],
+    state: CompressionState | None,
+) -> list[Any]:
     """The sums over all replicas where the condition holds, else the tensors as they are.
 
     The condition is the same on all replicas. Reducers that need all replicas to meet cannot do
     so in a branch, so they meet outside and branch there.
     """
     if tf.executing_eagerly():
-        return step.sum_gradients(tensors) if bool(condition) else tensors
+        return step.sum_gradients(tensors, state) if bool(condition) else tensors
     extended = step.strategy.extended
     if extended.tfdp_worker_reduction is not None:
-        return list(extended.tfdp_sum_over_workers(tensors, condition, gradients=True))
+        return list(extended.tfdp_sum_over_workers(tensors, condition, gradients=True, state=state))
     if not (extended.tfdp_reduces_across_replicas and tfp.replicas_can_meet()):
         return list(
             tf.cond(condition, lambda: step.sum(tensors), lambda: [tf.identity(t) for t in tensors])
@@ -241,14 +258,20 @@ def _sum_when(step: ReplicaStep, condition: tf.Tensor, tensors: list[Any]) -> li
     return list(context.merge_call(meet, args=(condition, *tensors)))
 
 
-def _reduce(step: ReplicaStep, ready: Sequence[Any], computed: Sequence[Any]) -> list[Any]:
+def _reduce(
+    step: ReplicaStep,
+    ready: Sequence[Any],
+    computed: Sequence[Any],
+    state: CompressionState | None = None,
+) -> list[Any]:
     """Sums gradients over the replicas.
 
     Args:
         ready: as `prepare` made them.
         computed: as the gradient tape made them.
+        state: see `ReplicaStep.sum_gradients`.
     """
-    summed = step.sum_gradients(ready)
+    summed = step.sum_gradients(ready, state)
     return [
         _merge_rows(total) if _has_distinct_rows(own) else total
         for total, own in zip(summed, computed, strict=True)
