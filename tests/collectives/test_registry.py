@@ -85,6 +85,24 @@ def test_a_registered_reducer_is_used_by_name() -> None:
         tfdp.strategy("mirrored", devices=3, cross_device_ops="mine")
 
 
+def test_two_levels_may_have_another_way_between_the_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    reducer, _ = resolve("two_level", WORKERS)
+    assert reducer.describe(WORKERS) == "two_level with ring between workers"
+    with pytest.raises(StrategyError, match="MPI runs 1 process"):
+        resolve("two_level", WORKERS, "mpi")
+    with pytest.raises(StrategyError, match="reduces between GPUs"):
+        resolve("two_level", WORKERS, "nccl")
+    assert resolve("two_level", GPU_WORKERS, "nccl")[0].refusal(GPU_WORKERS) is None
+    with pytest.raises(StrategyError, match="Known: auto, ring, mpi, nccl"):
+        resolve("two_level", WORKERS, "pigeon")
+    with pytest.raises(StrategyError, match="is a choice of 'two_level'"):
+        resolve("ring", WORKERS, "mpi")
+
+
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(StrategyError, match="taken"):
         register(registry._REDUCERS["ring"])

@@ -72,6 +72,7 @@ def test_devices_by_name_are_the_ones_used() -> None:
         ({"kind": "mirrored", "devices": ["one/two"]}, "is not the name of a device"),
         ({"kind": "single", "devices": 2}, "asks for 2"),
         ({"kind": "mirrored", "devices": 2, "cross_device_ops": "rign"}, "Did you mean 'ring'?"),
+        ({"kind": "mirrored", "devices": 2, "between": "mpi"}, "is a choice of 'two_level'"),
         ({"kind": "mirrored", "devices": 2, "bucket_mb": 0}, "bucket_mb=0 is neither"),
         ({"kind": "mirrored", "devices": 2, "bucket_mb": "big"}, "bucket_mb='big' is neither"),
         ({"kind": "mirrored", "devices": 2, "cross_device_ops": "nccl"}, "reduces between GPUs"),

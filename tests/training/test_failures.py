@@ -15,6 +15,9 @@ def raise_inside(error: BaseException, workers: int = 1) -> None:
 
 
 E = tf.errors
+SHAPES = "Shape mismatch in the collective instance 101. Op at device"
+DTYPES = "Collective instance 7 expected type 0 and data_type 1 but got type 0"
+MPI = "ClusterError: the workers came to different reductions (worker 0: a sum"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,9 @@ E = tf.errors
         (E.UnavailableError(None, None, "reset"), 2, ClusterError, "another worker is gone: reset"),
         (E.UnavailableError(None, None, "reset"), 1, RunError, "UnavailableError: reset"),
         (E.InternalError(None, None, "odd"), 2, RunError, "InternalError: odd"),
+        (E.InvalidArgumentError(None, None, SHAPES), 2, ClusterError, "different reductions"),
+        (E.InternalError(None, None, DTYPES), 2, ClusterError, "different reductions"),
+        (E.UnknownError(None, None, MPI, 2), 2, ClusterError, "different reductions"),
         (ValueError("shapes\n  differ"), 1, RunError, "ValueError: shapes differ"),
     ],
 )

@@ -61,10 +61,19 @@ class Reducer(abc.ABC):
     def refusal(self, topology: Topology) -> str | None:
         """Why this reducer cannot serve the topology, or None if it can."""
 
+    def describe(self, topology: Topology) -> str:
+        """Its name, with what it has chosen for the topology by itself."""
+        del topology
+        return self.name
+
     @property
     def reduces_between_workers(self) -> bool:
         """Whether it sums once for each worker, through a `WorkerReduction`."""
         return type(self).worker_reduction is not Reducer.worker_reduction
+
+    def has_buckets(self, topology: Topology) -> bool:
+        """Whether the size of the buckets changes what it does."""
+        return self.cross_device_ops(topology) is None
 
     def implementation(self, topology: Topology) -> Implementation:
         """The collective-op implementation used where values are reduced inside the replicas."""

@@ -1,6 +1,7 @@
 """Sums between workers with TensorFlow's collective ops, once for each worker.
 
-The group is the host CPU of every worker, whatever devices the replicas are on.
+The group is the host CPU of every worker, whatever devices the replicas are on, unless another
+device is named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _HINT = "ring"
 
 
 class CollectiveReduction(WorkerReduction):
-    """TensorFlow's ring between the workers: 2 (N-1)/N of the bytes for each of N workers.
+    """TensorFlow's collective ops between the workers, one device of each.
+
+    Its ring sends 2 (N-1)/N of the bytes for each of N workers.
 
     The workers find the matching operation by a number that each counts for itself. It is counted
     when the operation runs, not when it is traced, because a traced function runs often. The
@@ -26,10 +29,21 @@ class CollectiveReduction(WorkerReduction):
     Args:
         workers: how many, two or more; this process joins their cluster before the first call.
         group_key: apart from that of every other group of collective ops in this process.
+        hint: "ring", or "nccl" for devices that are GPUs.
+        device: of each worker.
     """
 
-    def __init__(self, workers: int, group_key: int = _GROUP_KEY) -> None:
+    def __init__(
+        self,
+        workers: int,
+        group_key: int = _GROUP_KEY,
+        *,
+        hint: str = _HINT,
+        device: str = _HOST,
+    ) -> None:
         self._workers = workers
+        self._hint = hint
+        self._device = device
         self._group_key = group_key
         self._counter: tf.Tensor | None = None
 
@@ -46,7 +60,7 @@ class CollectiveReduction(WorkerReduction):
 
         The order is that of the workers' device names as text: worker 10 comes before worker 2.
         """
-        with tf.device(_HOST):
+        with tf.device(self._device):
             sendable = _to_sendable(rows)
             count = tf.shape(rows)[0]
             counts = self._gather(tf.reshape(count, [1]))
@@ -63,7 +77,7 @@ class CollectiveReduction(WorkerReduction):
             return tf.ensure_shape(_from_sendable(kept, rows.dtype), [None, *rows.shape[1:]])
 
     def _sum(self, vector: tf.Tensor) -> tf.Tensor:
-        with tf.device(_HOST):
+        with tf.device(self._device):
             return tf.raw_ops.CollectiveReduceV2(
                 input=vector,
                 group_size=self._workers,
@@ -72,7 +86,7 @@ class CollectiveReduction(WorkerReduction):
                 ordering_token=[self._counter],
                 merge_op="Add",
                 final_op="Id",
-                communication_hint=_HINT,
+                communication_hint=self._hint,
             )
 
     def _gather(self, rows: tf.Tensor) -> tf.Tensor:
@@ -83,13 +97,13 @@ class CollectiveReduction(WorkerReduction):
             group_key=self._group_key,
             instance_key=self._next_number(),
             ordering_token=[self._counter],
-            communication_hint=_HINT,
+            communication_hint=self._hint,
         )
 
     def _next_number(self) -> tf.Tensor:
         if self._counter is None:
             # Raw ops, because a `tf.Variable` would become the strategy's: one on each replica.
-            with tf.init_scope(), tf.device(_HOST):
+            with tf.init_scope(), tf.device(self._device):
                 self._counter = tf.raw_ops.VarHandleOp(
                     dtype=tf.int32, shape=[], shared_name=f"tfdp_collectives_{self._group_key}"
                 )

@@ -16,8 +16,9 @@ import tensorflow as tf
 
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
-from tfdp.errors import UnsupportedError
+from tfdp.errors import ClusterError, UnsupportedError
 
+_TOLD_BYTES = 96
 _EXTRA = 'pip install "tfdp[mpi]" brings mpi4py and an MPI'
 
 
@@ -40,7 +41,8 @@ class Mpi(Reducer):
         if size != topology.workers:
             return (
                 f"MPI runs {size} process{'es' if size > 1 else ''} and the cluster has "
-                f"{topology.workers} workers; start the program with mpiexec -n {topology.workers}"
+                f"{topology.workers} workers; start the program with "
+                f"mpiexec -n {topology.workers}, or by tfdp launch --mpi"
             )
         return None
 
@@ -92,6 +94,7 @@ class MpiReduction(WorkerReduction):
             token = tf.constant(0, tf.int8)
 
         def ordered(token: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+            # An exception here becomes a tf.errors.OpError with its text.
             return token, function(*arrays)
 
         with tf.device("/device:CPU:0"):
@@ -103,12 +106,34 @@ class MpiReduction(WorkerReduction):
         if not when or vector.size == 0:
             return vector
         vector = np.ascontiguousarray(vector)
-        if _is_short_float(vector):
-            return self._sum_short_floats(vector)
-        total = np.empty_like(vector)
         with self._lock:
+            self._check_same(f"a sum of {vector.size} {vector.dtype} numbers")
+            if _is_short_float(vector):
+                return self._sum_short_floats(vector)
+            total = np.empty_like(vector)
             self._world.Allreduce(vector, total, op=self._mpi.SUM)
-        return total
+            return total
+
+    def _check_same(self, what: str) -> None:
+        """Compares what the workers are about to do: MPI itself would wait for ever, or mix it up.
+
+        Costs some microseconds on one host, and a round trip between hosts.
+
+        Raises:
+            ClusterError: on every worker, where they differ.
+        """
+        mine = np.zeros(_TOLD_BYTES, np.uint8)
+        text = what.encode()[:_TOLD_BYTES]
+        mine[: len(text)] = np.frombuffer(text, np.uint8)
+        told = np.empty((self._world.Get_size(), _TOLD_BYTES), np.uint8)
+        self._world.Allgather(mine, told)
+        if (told != mine).any():
+            texts = [bytes(each).rstrip(b"\0").decode(errors="replace") for each in told]
+            said = "; ".join(f"worker {worker}: {each}" for worker, each in enumerate(texts))
+            raise ClusterError(
+                f"the workers came to different reductions ({said}).",
+                hint="All workers have to run the same program on the same model, in one order.",
+            )
 
     def _sum_short_floats(self, vector: np.ndarray) -> np.ndarray:
         """Sums 16-bit floats, which MPI cannot add, in float32: two roundings, whatever N.
@@ -121,19 +146,17 @@ class MpiReduction(WorkerReduction):
         padded = np.zeros(workers * part, vector.dtype)
         padded[: vector.size] = vector
         parts = np.empty_like(padded)
-        with self._lock:
-            self._world.Alltoall(_movable(padded), _movable(parts))
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # infinite, as it would be in TensorFlow
-                total = parts.reshape(workers, part).astype(np.float32).sum(axis=0)
-                total = total.astype(vector.dtype)
-            self._world.Allgather(_movable(total), _movable(padded))
+        self._world.Alltoall(_movable(padded), _movable(parts))
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite, as in TensorFlow
+            total = parts.reshape(workers, part).astype(np.float32).sum(axis=0)
+            total = total.astype(vector.dtype)
+        self._world.Allgather(_movable(total), _movable(padded))
         return padded[: vector.size]
 
     def _gather_array(self, rows: np.ndarray) -> np.ndarray:
         mine = _movable(np.ascontiguousarray(rows))
         with self._lock:
+            self._check_same(f"rows of shape {mine.shape[1:]} of {rows.dtype} numbers to join")
             counts = np.zeros(self._world.Get_size(), np.int64)
             self._world.Allgather(np.array([mine.shape[0]], np.int64), counts)
             joined = np.empty((int(counts.sum()), *mine.shape[1:]), mine.dtype)

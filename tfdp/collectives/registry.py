@@ -52,23 +52,38 @@ def get(name: str) -> Reducer:
     return reducer
 
 
-def resolve(name: str, topology: Topology) -> tuple[Reducer, str]:
+def resolve(name: str, topology: Topology, between: str = AUTO) -> tuple[Reducer, str]:
     """The reducer of that name, and why it was taken.
+
+    Args:
+        name: one of `names`.
+        topology: what it has to serve.
+        between: for "two_level", see there.
 
     Raises:
         StrategyError: no such name, or the reducer cannot serve these devices.
     """
+    if between != AUTO and name != TwoLevel.name:
+        raise StrategyError(
+            f"between={between!r} is a choice of {TwoLevel.name!r}, and cross_device_ops={name!r}.",
+            hint=f'Use cross_device_ops="{TwoLevel.name}", or leave between out.',
+        )
     if name == AUTO:
         return choose(topology)
-    reducer = get(name)
+    reducer = get(name) if between == AUTO else TwoLevel(between)
     reason = reducer.refusal(topology)
     if reason:
-        others = [r.name for r in _REDUCERS.values() if r.refusal(topology) is None]
+        others = ", ".join(each.name for each in candidates(topology))
         raise StrategyError(
             f"cross_device_ops={name!r} cannot serve {topology.describe()}: {reason}. "
-            f"Use one of: {AUTO}, {', '.join(others)}."
+            f"Use one of: {AUTO}, {others}."
         )
     return reducer, "asked for by name"
+
+
+def candidates(topology: Topology) -> list[Reducer]:
+    """All reducers that can serve the topology."""
+    return [each for each in _REDUCERS.values() if each.refusal(topology) is None]
 
 
 def choose(topology: Topology) -> tuple[Reducer, str]:

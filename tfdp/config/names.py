@@ -18,6 +18,9 @@ CROSS_DEVICE_OPS: Final = (
 
 COMPRESSIONS: Final = ("none", "fp16", "bf16", "topk", "powersgd")
 
+BETWEEN: Final = ("auto", "ring", "mpi", "nccl")
+"""What `two_level` may use between workers."""
+
 DATA_SETS: Final = (
     "fashion_mnist",
     "npz",

@@ -12,8 +12,17 @@ from tfdp.config.checks import (
     one_of,
     positive_or_auto,
 )
-from tfdp.config.names import COMPRESSIONS, CROSS_DEVICE_OPS, STRATEGY_KINDS
+from tfdp.config.names import BETWEEN, COMPRESSIONS, CROSS_DEVICE_OPS, STRATEGY_KINDS
 from tfdp.config.section import Rule, Section, setting
+
+
+def _only_two_levels_have_a_between(cross_device_ops: str, between: str) -> str | None:
+    if between != "auto" and cross_device_ops != "two_level":
+        return (
+            f'is "{between}", which is a choice of cross_device_ops two_level, '
+            f"and that is {cross_device_ops}"
+        )
+    return None
 
 
 def _single_has_one_device(
@@ -55,6 +64,12 @@ class StrategyConfig(Section):
         one_of(CROSS_DEVICE_OPS, what="cross_device_ops"),
         default="auto",
     )
+    between: str = setting(
+        "What cross_device_ops two_level uses between workers; auto is mpi where the workers are "
+        f"ranks of MPI, else ring (TensorFlow's). One of {', '.join(BETWEEN)}.",
+        one_of(BETWEEN, what="between"),
+        default="auto",
+    )
     compression: str = setting(
         "Shorten gradients on their way between workers: bf16 and fp16 round them to half the "
         "bytes; powersgd and topk send a part now and the rest later. With cross_device_ops "
@@ -81,18 +96,26 @@ class StrategyConfig(Section):
         positive_or_auto,
         default="auto",
     )
+    autotune: bool = setting(
+        "Choose cross_device_ops and bucket_mb, where they are auto, by a timed trial of some "
+        "seconds at the start; autotune.json in the run directory says what was found.",
+        default=False,
+    )
     sync_batch_norm: bool = setting(
         "Make every BatchNormalization layer use the statistics of the whole global batch. "
         "Without it each replica uses its own rows and the result differs from one device.",
         default=False,
     )
 
-    rules = (Rule(("kind", "devices", "cpu_devices"), _single_has_one_device, blame="devices"),)
+    rules = (
+        Rule(("kind", "devices", "cpu_devices"), _single_has_one_device, blame="devices"),
+        Rule(("cross_device_ops", "between"), _only_two_levels_have_a_between, blame="between"),
+    )
 
     @property
     def uses_mpi(self) -> bool:
         """Whether the workers have to be ranks of MPI."""
-        return self.cross_device_ops == "mpi"
+        return "mpi" in (self.cross_device_ops, self.between)
 
     def devices_with(self, gpus: int) -> int | tuple[str, ...]:
         """What `devices` comes to on a machine with `gpus` GPUs: a count, or names."""

@@ -22,6 +22,9 @@ from tfdp.errors import ClusterError, StrategyError
 from tfdp.launcher import guard, mpi_join, mpi_rank
 from tfdp.launcher.watchdog import Watchdog
 
+RANK_SECONDS = 30.0
+"""How long a worker waits for its rank."""
+
 _EXIT_SECONDS = 5.0
 _OF_A_RANK = ("PMI", "OMPI_COMM_WORLD_")
 
@@ -73,7 +76,8 @@ class MpiRanks:
 
     def command(self, rank: int, program: Sequence[str]) -> list[str]:
         """What runs the program as that rank."""
-        place = [self._folder.name, str(rank), str(ClusterError.exit_code)]
+        code = str(ClusterError.exit_code)
+        place = [self._folder.name, str(rank), str(RANK_SECONDS), code]
         return [*_script(mpi_join), *place, *program]
 
     def __exit__(

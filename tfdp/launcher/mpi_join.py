@@ -1,7 +1,7 @@
 """Becomes the worker's program, in the place of a rank of MPI.
 
-Run as ``python -I -S mpi_join.py FOLDER RANK EXIT_CODE PROGRAM ARGUMENT...``; imports nothing of
-tfdp. Ends with EXIT_CODE where mpiexec has not started the rank.
+Run as ``python -I -S mpi_join.py FOLDER RANK SECONDS EXIT_CODE PROGRAM ARGUMENT...``; imports
+nothing of tfdp. Ends with EXIT_CODE where mpiexec has not started the rank within SECONDS.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import time
 from pathlib import Path
 
 _CONNECTION = "PMI_FD"
-_WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 _CANNOT_START = 127
 
 
-def main(folder: str, rank: str, exit_code: str, *program: str) -> None:
+def main(folder: str, rank: str, seconds: str, exit_code: str, *program: str) -> None:
     """Does not return: the process becomes the program, or exits."""
     try:
-        told, connections, worker = _place_of(Path(folder, rank))
+        told, connections, worker = _place_of(Path(folder, rank), float(seconds))
     except OSError as error:
         said = Path(folder, "log").read_text(encoding="utf-8", errors="replace").strip()
         text = f"mpiexec has not started rank {rank} ({error}). It said: {said or 'nothing'}"
@@ -40,16 +39,16 @@ def main(folder: str, rank: str, exit_code: str, *program: str) -> None:
         os._exit(_CANNOT_START)
 
 
-def _place_of(path: Path) -> tuple[dict[str, str], list[int], int]:
+def _place_of(path: Path, seconds: float) -> tuple[dict[str, str], list[int], int]:
     """The variables and connections of the rank, and the socket that holds its place.
 
     Raises:
         OSError: nobody is there.
     """
-    deadline = time.monotonic() + _WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while not path.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{_WAIT_SECONDS:g} s")
+            raise TimeoutError(f"waited {seconds:g} s")
         time.sleep(_LOOK_SECONDS)
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.connect(str(path))

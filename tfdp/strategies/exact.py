@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfdp.collectives import Reducer, hierarchy
+from tfdp.collectives.base import Implementation
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.collectives.error_feedback import CompressionState
@@ -293,6 +294,7 @@ class ExactExtended:
 
     tfdp_parts_of_a_sum = False
     tfdp_bucket_bytes = DEFAULT_BUCKET_BYTES
+    tfdp_implementation = Implementation.AUTO
     tfdp_cross_device_ops: tf.distribute.CrossDeviceOps | None = None
     tfdp_worker_reduction: WorkerReduction | None = None
     tfdp_gradient_reduction: WorkerReduction | None = None
@@ -413,7 +415,7 @@ class ExactExtended:
             return tfp.StrategyExtended._replica_ctx_all_reduce(self, reduce_op, value, options)
         if options is None:
             options = tf.distribute.experimental.CommunicationOptions(
-                bytes_per_pack=self.tfdp_bucket_bytes
+                bytes_per_pack=self.tfdp_bucket_bytes, implementation=self.tfdp_implementation
             )
         replica = tf.distribute.get_replica_context()._replica_id
         return self.tfdp_collective_ops()._all_reduce(reduce_op, value, replica, options)

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +21,9 @@ from tfdp.collectives.buckets import AUTO, bucket_bytes_of
 from tfdp.collectives.compression import NONE, Compression, check_compression
 from tfdp.errors import ClusterError, StrategyError
 from tfdp.launcher.environment import DEVICES_VARIABLE
+from tfdp.strategies.autotune import Choice, tune
 from tfdp.strategies.devices import local_devices, topology
+from tfdp.strategies.exact import ExactStrategy
 from tfdp.strategies.keras_compat import install
 from tfdp.strategies.mirrored import MirroredStrategy
 from tfdp.strategies.multi_worker import MultiWorkerStrategy
@@ -28,7 +31,7 @@ from tfdp.strategies.multi_worker import MultiWorkerStrategy
 KINDS = ("auto", "single", "mirrored", "multi_worker")
 
 _log = logging.getLogger("tfdp")
-_joined: list[tuple[tuple[ClusterInfo, tuple[str, ...], str, str, int], MultiWorkerStrategy]] = []
+_joined: list[tuple[tuple[Any, ...], MultiWorkerStrategy]] = []
 
 
 def strategy(
@@ -36,11 +39,13 @@ def strategy(
     *,
     devices: int | Sequence[str] | None = None,
     cross_device_ops: str = "auto",
+    between: str = AUTO,
     compression: str = NONE,
     compression_rank: int = 4,
     compression_ratio: float = 0.01,
     compression_warmup_steps: int = 0,
     bucket_mb: float | str = AUTO,
+    autotune: bool = False,
     must_agree: Mapping[str, str | int] | None = None,
 ) -> tf.distribute.Strategy:
     """Makes the strategy to build and compile a Keras model in.
@@ -53,7 +58,9 @@ def strategy(
         devices: of this process: a count, or names such as "GPU:0". None: all GPUs, or one CPU
             device. Without GPUs a count makes that many logical CPU devices.
         cross_device_ops: how gradients are summed, by name: "auto", "nccl", "hierarchical_copy",
-            "reduce_to_one", "ring", "two_level", "mpi" or a registered one.
+            "reduce_to_one", "ring", "two_level", "mpi" or a registered one (see
+            `tfdp.collectives.register`).
+        between: what "two_level" uses between workers: "ring", "mpi", "nccl", or "auto".
         compression: of gradients between workers: "none"; "bf16" or "fp16", half the bytes and a
             bounded error (see `tfdp.collectives.compression`); "powersgd" or "topk", a part now
             and the rest later (see `tfdp.collectives.error_feedback`). With "two_level" and "mpi".
@@ -63,6 +70,8 @@ def strategy(
         bucket_mb: MB (of 2**20 bytes) of gradients that are summed as one buffer, as soon as the
             backward pass has made them; "auto" is 4. "reduce_to_one" has no buckets, and
             "hierarchical_copy" one.
+        autotune: choose `cross_device_ops` and `bucket_mb`, where they are "auto", by a timed trial
+            of some seconds (see `tfdp.strategies.autotune`).
         must_agree: facts by name that have to be the same on all workers, a digest of the config
             say; workers that differ are told so before they start.
 
@@ -89,13 +98,26 @@ def strategy(
         )
     bucket_bytes = bucket_bytes_of(bucket_mb)
     shape = topology(local, workers)
-    reducer, reason = resolve(cross_device_ops, shape)
+    reducer, reason = resolve(cross_device_ops, shape, between)
     wanted = Compression(compression, compression_rank, compression_ratio, compression_warmup_steps)
     check_compression(compression, reducer, shape)
-    _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.name, reason)
+    _log.info("%s: %s, reduced by %s (%s)", kind, shape.describe(), reducer.describe(shape), reason)
+    tuned = (cross_device_ops == AUTO, bucket_mb == AUTO) if autotune else (False, False)
     if kind == "multi_worker" and cluster is not None:
-        return _multi_worker(cluster, local, reducer, shape, wanted, bucket_bytes, must_agree or {})
-    return MirroredStrategy(local, reducer, shape, bucket_bytes)
+        return _multi_worker(
+            cluster, local, reducer, shape, wanted, bucket_bytes, tuned, must_agree or {}
+        )
+    made = MirroredStrategy(local, reducer, shape, bucket_bytes)
+    _tune(made, shape, Choice(reducer, bucket_bytes), tuned)
+    return made
+
+
+def _tune(made: ExactStrategy, shape: Topology, first: Choice, tuned: tuple[bool, bool]) -> None:
+    """`tuned`: whether the reducer, and the size of the buckets, are to be chosen by trial."""
+    if any(tuned) and shape.replicas > 1:
+        with heartbeat.activity(heartbeat.Activity.MEETING):
+            found = tune(made, shape, first, reducers=tuned[0], buckets=tuned[1])
+        made.tfdp_tuning = None if found is None else found.to_plain(shape)
 
 
 def _multi_worker(
@@ -105,6 +127,7 @@ def _multi_worker(
     shape: Topology,
     compression: Compression,
     bucket_bytes: int,
+    tuned: tuple[bool, bool],
     must_agree: Mapping[str, str | int],
 ) -> MultiWorkerStrategy:
     """The process's one multi-worker strategy, after the workers have found each other.
@@ -112,7 +135,7 @@ def _multi_worker(
     TensorFlow joins a cluster once in a process. Asked for again, as when the cell of a notebook
     runs a second time, the same strategy is returned.
     """
-    asked = (cluster, local, reducer.name, compression.describe(), bucket_bytes)
+    asked = (cluster, local, reducer.describe(shape), compression.describe(), bucket_bytes, tuned)
     if _joined:
         if _joined[0][0] == asked:
             return _joined[0][1]
@@ -124,9 +147,10 @@ def _multi_worker(
     facts: dict[str, str | int] = {
         **version_facts(),
         "replicas of each worker": len(local),
-        "cross_device_ops": reducer.name,
+        "cross_device_ops": reducer.describe(shape),
         "compression": compression.describe(),
         "bytes of a bucket": bucket_bytes,
+        "autotune": str(tuned),
         **must_agree,
     }
     with heartbeat.activity(heartbeat.Activity.MEETING):
@@ -134,7 +158,8 @@ def _multi_worker(
         made = MultiWorkerStrategy(local, reducer, shape, cluster, compression, bucket_bytes)
         _joined.append((asked, made))
     _give_back_sigterm()
-    return _joined[0][1]
+    _tune(made, shape, Choice(reducer, bucket_bytes), tuned)
+    return made
 
 
 def _give_back_sigterm() -> None:

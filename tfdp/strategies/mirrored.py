@@ -28,14 +28,20 @@ class _Extended(ExactExtended, tfp.MirroredExtended):
         topology: Topology,
         bucket_bytes: int,
     ) -> None:
-        self._tfdp_implementation = reducer.implementation(topology)
+        self._tfdp_topology = topology
+        self.tfdp_use(reducer, bucket_bytes)
+        tfp.MirroredExtended.__init__(
+            self, strategy, devices=list(devices), cross_device_ops=self.tfdp_cross_device_ops
+        )
+
+    def tfdp_use(self, reducer: Reducer, bucket_bytes: int) -> None:
+        """What is traced from now on is reduced so."""
+        topology = self._tfdp_topology
         self.tfdp_bucket_bytes = bucket_bytes
+        self.tfdp_implementation = reducer.implementation(topology)
         local = reducer.local_reduction(topology)
         self.tfdp_cross_device_ops = (
             reducer.cross_device_ops(topology) if local is None else LocalOps(local, bucket_bytes)
-        )
-        tfp.MirroredExtended.__init__(
-            self, strategy, devices=list(devices), cross_device_ops=self.tfdp_cross_device_ops
         )
 
     def tfdp_collective_ops(self) -> Any:
@@ -51,7 +57,7 @@ class _Extended(ExactExtended, tfp.MirroredExtended):
         # TensorFlow would choose NCCL for every set of physical GPUs.
         collective = super()._make_collective_ops_with_fallbacks()
         options = tf.distribute.experimental.CommunicationOptions(
-            implementation=self._tfdp_implementation
+            implementation=self.tfdp_implementation
         )
         self._communication_options = options
         if not isinstance(collective, tfp.CollectiveAllReduce):

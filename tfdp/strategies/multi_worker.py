@@ -29,13 +29,14 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
         compression: Compression,
         bucket_bytes: int,
     ) -> None:
-        self.tfdp_bucket_bytes = bucket_bytes
         self._tfdp_local_devices = tuple(devices)
-        self.tfdp_worker_reduction = reducer.worker_reduction(topology)
-        self.tfdp_gradient_reduction = compress(self.tfdp_worker_reduction, compression)
-        _check_rank(self.tfdp_worker_reduction, cluster)
+        self._tfdp_topology = topology
+        self._tfdp_cluster = cluster
+        self._tfdp_compression = compression
+        self._tfdp_reductions: dict[str, WorkerReduction | None] = {}
+        self.tfdp_use(reducer, bucket_bytes)
         options = tf.distribute.experimental.CommunicationOptions(
-            implementation=reducer.implementation(topology)
+            implementation=self.tfdp_implementation
         )
         tfp.CollectiveExtended.__init__(
             self,
@@ -48,6 +49,21 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
             ),
             communication_options=options,
         )
+
+    def tfdp_use(self, reducer: Reducer, bucket_bytes: int) -> None:
+        """What is traced from now on is reduced so.
+
+        Raises:
+            ClusterError: the reducer numbers the workers in another order.
+        """
+        self.tfdp_bucket_bytes = bucket_bytes
+        self.tfdp_implementation = reducer.implementation(self._tfdp_topology)
+        if reducer.name not in self._tfdp_reductions:
+            made = reducer.worker_reduction(self._tfdp_topology)
+            _check_rank(made, self._tfdp_cluster)
+            self._tfdp_reductions[reducer.name] = made
+        self.tfdp_worker_reduction = self._tfdp_reductions[reducer.name]
+        self.tfdp_gradient_reduction = compress(self.tfdp_worker_reduction, self._tfdp_compression)
 
     def tfdp_collective_ops(self) -> Any:
         return self._cross_device_ops

@@ -54,11 +54,13 @@ def build_strategy(
         config.kind,
         devices=devices,
         cross_device_ops=config.cross_device_ops,
+        between=config.between,
         compression=config.compression,
         compression_rank=config.compression_rank,
         compression_ratio=config.compression_ratio,
         compression_warmup_steps=config.compression_warmup_steps,
         bucket_mb=config.bucket_mb,
+        autotune=config.autotune,
         must_agree=must_agree,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,11 @@ _PEER = (
     tf.errors.AbortedError,
     tf.errors.DeadlineExceededError,
     tf.errors.CancelledError,
+)
+
+# TensorFlow's collective ops, and `tfdp.collectives.mpi`.
+_DISAGREEMENT = re.compile(
+    r"mismatch in the collective instance|Collective instance \d+ expected|to different reductions"
 )
 
 _NOISE = ("Graph execution error:", "Detected at node", 'File "', "<stack traces", "[[{{node")
@@ -55,6 +61,11 @@ def _explain(error: tf.errors.OpError, where: str, workers: int) -> TfdpError:
             f"training stopped after {where}: {unreadable.message}", hint=unreadable.hint
         )
     text = _brief(error.message or str(error))
+    if workers > 1 and _DISAGREEMENT.search(error.message or ""):
+        return ClusterError(
+            f"training stopped after {where}: the workers came to different reductions: {text}",
+            hint="All workers have to run the same program on the same model, in one order.",
+        )
     if workers > 1 and isinstance(error, _PEER):
         return ClusterError(
             f"training stopped after {where}: another worker is gone: {text}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import logging
 import os
 import tempfile
@@ -26,7 +27,7 @@ from tfdp.training.build import build_model
 from tfdp.training.checks import check_row_for_each_replica
 from tfdp.training.compute import build_strategy, cluster_of, compute_settings
 from tfdp.training.display import choose_display, summary_table
-from tfdp.training.files import replacing
+from tfdp.training.files import replacing, write_text
 from tfdp.training.fit import fit
 from tfdp.training.incidents import IncidentLog, Kind
 from tfdp.training.lock import given_back
@@ -106,6 +107,7 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
             _warn_of_order(data.train)
         if chief:
             directory.create(config)
+            _note_tuning(strategy, directory)
         shown = console or Console()
         display = choose_display(shown) if chief else None
         with display or nullcontext():
@@ -132,6 +134,12 @@ def train(config: Config, *, resume: Resume = False, console: Console | None = N
     if chief:
         shown.print(summary_table(result.metrics, _files(config, directory)))
     return result
+
+
+def _note_tuning(strategy: tf.distribute.Strategy, directory: RunDirectory) -> None:
+    tuning = getattr(strategy, "tfdp_tuning", None)
+    if tuning is not None:
+        write_text(directory.autotune, json.dumps(tuning, indent=2) + "\n")
 
 
 def _digest(config: Config) -> str:

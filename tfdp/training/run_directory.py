@@ -59,6 +59,11 @@ class RunDirectory:
         return self.root / "incidents.jsonl"
 
     @property
+    def autotune(self) -> Path:
+        """What the trial of `strategy.autotune` has found, JSON."""
+        return self.root / "autotune.json"
+
+    @property
     def checkpoints(self) -> Path:
         """What the run can be resumed from: see `tfdp.training.checkpoints`."""
         return self.root / "checkpoints"
