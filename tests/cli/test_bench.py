@@ -18,7 +18,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
 def test_defaults() -> None:
     options = parsed()
     assert (options.workers, options.devices, options.sizes) == (1, None, DEFAULT_SIZES)
-    assert (options.reducers, options.rounds, options.repetitions) == (None, 3, 10)
+    assert (options.reducers, options.rounds, options.repetitions) == (None, None, 10)
     assert options.json is None
 
 

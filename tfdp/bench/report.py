@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -14,9 +15,28 @@ from rich.table import Table
 import tfdp
 from tfdp.bench.bandwidth import Measurement
 from tfdp.bench.latency_fit import LatencyFit, fit_latency
+from tfdp.bench.plotting import new_figure, save
 from tfdp.bench.sizes import describe_size
+from tfdp.bench.spread import Spread
 
 FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast a reducer is as a peer.
+
+    Attributes:
+      reducer: its name.
+      peer: the other's.
+      size_bytes: of the buffer.
+      values: one for each pair of turns.
+    """
+
+    reducer: str
+    peer: str
+    size_bytes: int
+    values: Spread
 
 
 @dataclass(frozen=True)
@@ -28,12 +48,14 @@ class AllReduceReport:
       devices: replicas in each.
       measurements: by reducer, then by size.
       refused: reducers that cannot run here, each with the reason.
+      ratios: to peers, where there were some.
     """
 
     workers: int
     devices: int
     measurements: tuple[Measurement, ...]
     refused: dict[str, str]
+    ratios: tuple[Ratio, ...] = ()
 
     def by_reducer(self) -> Iterator[tuple[str, list[Measurement]]]:
         """The measurements of each reducer, in their order."""
@@ -51,7 +73,7 @@ class AllReduceReport:
 
     def tables(self) -> list[Table]:
         """For a terminal: the sizes of every reducer, and the fits."""
-        return [self._sizes(), self._fits()]
+        return [self._sizes(), self._fits(), *([self._ratios()] if self.ratios else [])]
 
     def to_json(self) -> str:
         """Everything, with the seconds of every repetition."""
@@ -64,6 +86,15 @@ class AllReduceReport:
                 "measurements": [_measurement(each) for each in self.measurements],
                 "fits": {name: _fit(fit) for name, fit in self.fits().items()},
                 "refused": self.refused,
+                "ratios": [
+                    {
+                        "reducer": each.reducer,
+                        "over": each.peer,
+                        "size_bytes": each.size_bytes,
+                        **each.values.to_json(),
+                    }
+                    for each in self.ratios
+                ],
             },
             indent=2,
         )
@@ -84,6 +115,44 @@ class AllReduceReport:
                     f"{each.busbw / 1e9:.3f}",
                 )
             table.add_section()
+        return table
+
+    def plot(self, path: Path) -> None:
+        """Time and bus bandwidth by size, both axes logarithmic.
+
+        Raises:
+          RunError: matplotlib is missing, or the file cannot be written.
+        """
+        figure, ((left, right),) = new_figure(2)
+        for name, measured in self.by_reducer():
+            sizes = [each.size_bytes / 1024**2 for each in measured]
+            left.plot(sizes, [each.median_seconds * 1e3 for each in measured], "o-", label=name)
+            left.fill_between(
+                sizes,
+                [each.quartiles[0] * 1e3 for each in measured],
+                [each.quartiles[1] * 1e3 for each in measured],
+                alpha=0.2,
+            )
+            right.plot(sizes, [each.busbw / 1e9 for each in measured], "o-", label=name)
+        left.set(xscale="log", yscale="log", xlabel="MB", ylabel="ms, median and quartiles")
+        right.set(xscale="log", yscale="log", xlabel="MB", ylabel="busbw GB/s")
+        left.legend()
+        figure.suptitle(f"tfdp bench allreduce: {self.workers} x {self.devices} replicas")
+        save(figure, path)
+
+    def _ratios(self) -> Table:
+        table = Table(title="times as fast, median (quartiles) of pairs in turn")
+        for heading in ("reducer", "over", "size", "ratio", "range"):
+            _add_column(table, heading)
+        for each in self.ratios:
+            values = each.values.values
+            table.add_row(
+                each.reducer,
+                each.peer,
+                describe_size(each.size_bytes),
+                each.values.text(2),
+                f"{min(values):.2f} to {max(values):.2f}",
+            )
         return table
 
     def _fits(self) -> Table:

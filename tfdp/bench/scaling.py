@@ -24,7 +24,7 @@ class ScalingOptions:
     """What to measure.
 
     Attributes:
-      model: one of `tfdp.bench.peers.models.NAMES`.
+      model: one of `tfdp.bench.peers.names.NAMES`.
       counts: numbers of replicas, ascending; the first is what the others are compared with.
       processes: whether each replica is a worker process, or a device of one process.
       kinds: "weak", a batch of `batch` for each replica; "strong", a global batch of `batch`.

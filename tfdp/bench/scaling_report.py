@@ -36,7 +36,7 @@ class ScalingReport:
         unit = "workers" if self._options.processes else "devices of one process"
         table = Table(title=f"{self._options.model} on {unit}, median (quartiles)")
         headings = ("kind", "replicas", "batch", "samples/s", "efficiency", "input ms")
-        for heading in (*headings, "compute ms", "communication ms"):
+        for heading in (*headings, "compute ms", "commun. ms"):
             table.add_column(heading, justify="left" if heading == "kind" else "right")
         for point, efficiency in zip(self._points, self._efficiencies, strict=True):
             table.add_row(
@@ -45,8 +45,8 @@ class ScalingReport:
                 str(point.global_batch),
                 point.samples_per_second.text(0),
                 efficiency.text(2),
-                point.input.text(1, 1e3),
-                point.compute.text(1, 1e3),
+                f"{point.input.median * 1e3:.1f}",
+                f"{point.compute.median * 1e3:.1f}",
                 point.communication.text(1, 1e3) if point.replicas > 1 else "",
             )
         return table

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfdp.bench.sizes import DEFAULT_SIZES, parse_size
-from tfdp.cli.bench_training import add_peers, add_scaling
+from tfdp.cli.bench_training import add_peers, add_scaling, add_timeline
 from tfdp.cli.common import add_set_argument, prepare_runtime
 from tfdp.cli.help_text import paragraph, runtime_help
 from tfdp.cli.numbers import count, many, numbers, seconds_or_zero
@@ -27,6 +27,8 @@ def add_parser(commands: Any) -> None:
     _add_allreduce(benchmarks)
     add_scaling(benchmarks)
     add_peers(benchmarks)
+    add_timeline(benchmarks)
+    _add_hosts(benchmarks)
     _add_input(benchmarks)
     _add_chaos(benchmarks)
 
@@ -71,8 +73,7 @@ def _add_allreduce(benchmarks: Any) -> None:
         "--rounds",
         metavar="N",
         type=count,
-        default=3,
-        help="how often every reducer has its turn (default 3)",
+        help="how often every reducer has its turn (default 3, with --peers 7)",
     )
     parser.add_argument(
         "--repetitions",
@@ -84,7 +85,84 @@ def _add_allreduce(benchmarks: Any) -> None:
     parser.add_argument(
         "--json", metavar="FILE", type=Path, help="write everything, each repetition, to FILE"
     )
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw time and bandwidth by size")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="also stock TensorFlow's RING and, with --peer-python, Gloo; all in turn, one ratio "
+        "for each round (then 7 by default)",
+    )
+    parser.add_argument(
+        "--peer-python", metavar="PATH", help="a Python interpreter that has PyTorch"
+    )
     parser.set_defaults(run=run_allreduce)
+
+
+def _add_hosts(benchmarks: Any) -> None:
+    parser = benchmarks.add_parser(
+        "hosts",
+        help="time all-reduces between two hosts on a slow link, and count the bytes",
+        description=paragraph(
+            "Make two network namespaces with a link of limited speed between them, start workers "
+            "in each, and sum a buffer with every reducer in turn. Shown: the time, the bytes that "
+            "each end of the link has sent for one sum over the bytes of the buffer, what the "
+            "formula says, and the ratio of times to the first reducer. The kernel lets only root "
+            "do this."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--reducers",
+        metavar="NAME,...",
+        type=_names,
+        default=("ring", "two_level", "two_level+bf16"),
+        help="(default ring,two_level,two_level+bf16)",
+    )
+    parser.add_argument(
+        "--workers-per-host", metavar="N", type=count, default=1, help="processes (default 1)"
+    )
+    parser.add_argument(
+        "--devices", metavar="D", type=count, default=2, help="replicas of each (default 2)"
+    )
+    parser.add_argument(
+        "--size", metavar="SIZE", type=_size, default=16 * 1024**2, help="(default 16MB)"
+    )
+    parser.add_argument(
+        "--rate", metavar="RATE", default="1gbit", help="of the link, for tc (default 1gbit)"
+    )
+    parser.add_argument("--rounds", metavar="N", type=count, default=7, help="(default 7)")
+    parser.add_argument(
+        "--repetitions", metavar="N", type=count, default=2, help="in each round (default 2)"
+    )
+    parser.add_argument(
+        "--peer-python", metavar="PATH", help="a Python interpreter that has PyTorch, for Gloo"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE")
+    parser.set_defaults(run=run_hosts)
+
+
+def run_hosts(options: argparse.Namespace) -> int:
+    """Measures and prints; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the options, the network, a worker or the file.
+    """
+    prepare_runtime()
+
+    from tfdp.bench.command import run_hosts as run
+    from tfdp.bench.hosts import HostsOptions
+
+    wanted = HostsOptions(
+        reducers=options.reducers,
+        workers_per_host=options.workers_per_host,
+        devices=options.devices,
+        size=options.size,
+        rate=options.rate,
+        rounds=options.rounds,
+        repetitions=options.repetitions,
+        peer_python=options.peer_python,
+    )
+    return run(wanted, options.json)
 
 
 def _add_chaos(benchmarks: Any) -> None:
@@ -251,10 +329,23 @@ def run_allreduce(options: argparse.Namespace) -> int:
         devices=options.devices or (2 if options.workers == 1 else 1),
         sizes=options.sizes,
         reducers=options.reducers,
-        rounds=options.rounds,
+        rounds=options.rounds or (7 if options.peers else 3),
         repetitions=options.repetitions,
     )
-    return run(wanted, options.json)
+    return run(
+        wanted,
+        options.json,
+        options.plot,
+        peers=options.peers,
+        peer_python=options.peer_python,
+    )
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _sizes(text: str) -> tuple[int, ...]:

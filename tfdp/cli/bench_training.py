@@ -1,4 +1,4 @@
-"""``tfdp bench scaling`` and ``tfdp bench peers``: the speed of training."""
+"""``tfdp bench scaling``, ``peers`` and ``timeline``: the speed of training."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tfdp.bench.peers.models import NAMES
+from tfdp.bench.peers.names import NAMES, OTHERS
 from tfdp.cli.help_text import paragraph
-from tfdp.cli.numbers import count, numbers
+from tfdp.cli.numbers import count, numbers, positive
 from tfdp.config.suggest import unknown
 
 
@@ -118,6 +118,14 @@ def add_peers(benchmarks: Any) -> None:
         help="of tfdp, as in mpi,two_level+bf16 (default mpi)",
     )
     parser.add_argument(
+        "--against",
+        metavar="NAME,...",
+        type=_others,
+        default=OTHERS,
+        help=f"some of {', '.join(OTHERS)} (default all), or none: TensorFlow's strategy with "
+        "tfdp's settings of the process, the same with its default threads, PyTorch on Gloo",
+    )
+    parser.add_argument(
         "--peer-python", metavar="PATH", help="a Python interpreter that has PyTorch"
     )
     parser.add_argument(
@@ -142,12 +150,85 @@ def run_peers(options: argparse.Namespace) -> int:
         global_batch=options.batch,
         workers=options.workers,
         reducers=options.reducers,
+        against=options.against,
         peer_python=options.peer_python,
         bare=options.bare,
         rounds=options.rounds,
         steps=options.steps,
     )
     return run(wanted, options.json)
+
+
+def add_timeline(benchmarks: Any) -> None:
+    """Adds ``timeline``."""
+    parser = benchmarks.add_parser(
+        "timeline",
+        help="what runs when in a training step, and how much communication is hidden",
+        description=paragraph(
+            "Train a model on made-up data with gradients in buckets, in one buffer, and with "
+            "nothing sent. Show the share of the communication that runs while the backward pass "
+            "still does; predict what buckets should save over one buffer from the parts of the "
+            "steps, and measure what they save."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        type=model_name,
+        default=NAMES[0],
+        help=f"one of {', '.join(NAMES)} (default {NAMES[0]})",
+    )
+    parser.add_argument(
+        "--workers", metavar="N", type=count, default=2, help="processes (default 2)"
+    )
+    parser.add_argument(
+        "--devices", metavar="D", type=count, help="replicas of each (default 1; 2 in one process)"
+    )
+    parser.add_argument(
+        "--reducer",
+        metavar="NAME",
+        help="two_level (default) or mpi between workers; ring between devices of one process",
+    )
+    parser.add_argument(
+        "--batch", metavar="ROWS", type=count, default=64, help="global batch (default 64)"
+    )
+    parser.add_argument(
+        "--bucket-mb", metavar="MB", type=positive, help="size of the buckets (default 4)"
+    )
+    _add_turns(parser, steps=3)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev",
+    )
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw them")
+    parser.set_defaults(run=run_timeline)
+
+
+def run_timeline(options: argparse.Namespace) -> int:
+    """Measures and prints; returns the exit code.
+
+    Raises:
+      TfdpError: whatever is wrong with the options, a worker or the files.
+    """
+    from tfdp.bench.command import run_timeline as run
+    from tfdp.bench.timeline import TimelineOptions
+
+    alone = options.workers == 1
+    wanted = TimelineOptions(
+        model=options.model,
+        workers=options.workers,
+        devices=options.devices or (2 if alone else 1),
+        reducer=options.reducer or ("ring" if alone else "two_level"),
+        batch=options.batch,
+        bucket_mb=options.bucket_mb or "auto",
+        rounds=options.rounds,
+        steps=options.steps,
+    )
+    return run(wanted, options.json, options.trace, options.plot)
 
 
 def model_name(text: str) -> str:
@@ -164,6 +245,14 @@ def model_name(text: str) -> str:
 def model_names(text: str) -> tuple[str, ...]:
     """As `model_name`, several."""
     return tuple(model_name(part.strip()) for part in text.split(","))
+
+
+def _others(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip() != "none")
+    for name in names:
+        if name not in OTHERS:
+            raise argparse.ArgumentTypeError(unknown(name, OTHERS, what="peer"))
+    return names
 
 
 def _add_turns(parser: Any, steps: int) -> None:

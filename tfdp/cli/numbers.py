@@ -58,6 +58,15 @@ def seconds(text: str) -> float:
     return number
 
 
+def positive(text: str) -> float:
+    """A number greater than 0.
+
+    Raises:
+      ArgumentTypeError: it is none.
+    """
+    return seconds(text)
+
+
 def seconds_or_zero(text: str) -> float:
     """A time of 0 seconds or more.
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tfdp.bench.peers.contestant import Contestant, Program, slowest
 from tfdp.bench.peers.contestants import check_peer_python, tensorflow, torch
+from tfdp.bench.peers.names import OTHERS
 from tfdp.bench.report import machine
 from tfdp.bench.spread import Spread, ratios
 from tfdp.cluster.runtime import usable_cores
@@ -25,10 +26,11 @@ class PeersOptions:
     """What to measure.
 
     Attributes:
-      models: names in `tfdp.bench.peers.models.NAMES`.
+      models: names in `tfdp.bench.peers.names.NAMES`.
       global_batch: rows of a step, all workers together.
       workers: processes of each contestant, one replica each.
       reducers: of tfdp, with "+bf16" and the like for compression; each is a contestant.
+      against: some of `OTHERS`.
       peer_python: an interpreter that has PyTorch; None: PyTorch is not measured.
       bare: also compare tfdp on one device with Keras without tfdp.
       rounds: turns that each has; one pair a round.
@@ -39,6 +41,7 @@ class PeersOptions:
     global_batch: int = 64
     workers: int = 2
     reducers: tuple[str, ...] = ("mpi",)
+    against: tuple[str, ...] = OTHERS
     peer_python: str | None = None
     bare: bool = False
     rounds: int = 7
@@ -80,7 +83,9 @@ def compare_peers(
       WorkerError: a process failed, or took too long.
     """
     absent = {"Horovod": "not compared: there is no build of it for this TensorFlow"}
-    if options.peer_python is None:
+    if "gloo" not in options.against:
+        absent["PyTorch DDP, Gloo"] = "not asked for"
+    elif options.peer_python is None:
         absent["PyTorch DDP, Gloo"] = "no --peer-python PATH of a Python that has torch"
     else:
         say(f"PyTorch {check_peer_python(options.peer_python)} in {options.peer_python}")
@@ -110,10 +115,12 @@ def _contestants(
         own = {**job, "library": "tfdp", "reducer": reducer, "compression": compression or "none"}
         ours.append(tensorflow(f"tfdp, {text}", own, options.workers))
     stock = {**job, "library": "stock"}
-    others.append(tensorflow("stock MWMS", stock, options.workers))
-    untuned = {**stock, "tuned": False}
-    others.append(tensorflow("stock MWMS, default threads", untuned, options.workers))
-    if options.peer_python is not None:
+    if "stock" in options.against:
+        others.append(tensorflow("stock MWMS", stock, options.workers))
+    if "stock_threads" in options.against:
+        untuned = {**stock, "tuned": False}
+        others.append(tensorflow("stock MWMS, default threads", untuned, options.workers))
+    if "gloo" in options.against and options.peer_python is not None:
         others.append(torch(options.peer_python, job, options.workers))
     pairs = [(own.name, other.name) for own in ours for other in others]
     alone = []

@@ -21,6 +21,7 @@ from tfdp.errors import WorkerError
 
 START_SECONDS = 240.0
 _LINES_SHOWN = 15
+_INCOMPLETE: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -140,18 +141,21 @@ class Contestant:
         end = time.monotonic() + seconds
         missing = dict(self._ranks)
         answers: dict[int, dict[str, Any]] = {}
-        failures: list[str] = []
         with selectors.DefaultSelector() as selector:
             for rank, connection in missing.items():
                 selector.register(connection.socket, selectors.EVENT_READ, rank)
-            while len(answers) < len(self._ranks):
-                for key, _ in selector.select(0.2):
-                    answer = missing[key.data].answer()
-                    selector.unregister(key.fileobj)
+            while missing:
+                waiting = [key.data for key, _ in selector.select(0.2)]
+                waiting = [rank for rank, each in missing.items() if each.has_line] or waiting
+                for rank in waiting:
+                    answer = missing[rank].answer()
+                    if answer is _INCOMPLETE:
+                        continue
+                    selector.unregister(missing.pop(rank).socket)
                     if answer is None or "error" in answer:
-                        failures.append(f"rank {key.data}: {(answer or {}).get('error', 'left')}")
-                        raise self._failure("; ".join(failures), (answer or {}).get("traceback"))
-                    answers[key.data] = answer
+                        told = answer or {"error": "it left"}
+                        raise self._failure(f"rank {rank}: {told['error']}", told.get("traceback"))
+                    answers[rank] = answer
                 self._check(end)
         return [answers[rank] for rank in self._ranks]
 
@@ -178,25 +182,42 @@ class Contestant:
 
 
 class _Connection:
-    """To one rank."""
+    """To one rank. Lines are cut here: a file object would read ahead, unseen by a selector."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.settimeout(None)
         self.socket = connected
-        self._lines = connected.makefile("rw", encoding="utf-8")
-        self.rank = int(json.loads(self._lines.readline())["rank"])
+        self._read = b""
+        first = self.answer()
+        while first is _INCOMPLETE:
+            first = self.answer()
+        self.rank = int((first or {"rank": -1})["rank"])
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a whole line was read already."""
+        return b"\n" in self._read
 
     def ask(self, asked: Any) -> None:
+        """Sends what a turn is to do; None ends the rank."""
         with contextlib.suppress(OSError):  # who is gone is told by the one that waits for it
-            self._lines.write(json.dumps(asked) + "\n")
-            self._lines.flush()
+            self.socket.sendall(json.dumps(asked).encode() + b"\n")
 
     def answer(self) -> dict[str, Any] | None:
-        try:
-            line = self._lines.readline()
-        except OSError:
-            return None
-        found: dict[str, Any] | None = json.loads(line) if line else None
+        """The next line; `_INCOMPLETE` if it has not arrived whole, None if the rank is gone."""
+        if not self.has_line:
+            try:
+                more = self.socket.recv(65536)
+            except OSError:
+                return None
+            if not more:
+                return None
+            self._read += more
+        line, newline, rest = self._read.partition(b"\n")
+        if not newline:
+            return _INCOMPLETE
+        self._read = rest
+        found: dict[str, Any] = json.loads(line)
         return found
 
 

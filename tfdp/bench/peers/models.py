@@ -9,16 +9,10 @@ import numpy as np
 
 SMALL_TENSORS_LAYERS: Final = 32
 SMALL_TENSORS_WIDTH: Final = 64
-EMBEDDING_ROWS: Final = 200_000
 EMBEDDING_WIDTH: Final = 64
 EMBEDDING_WORDS: Final = 32
+EMBEDDING_ROWS: Final = 200_000
 CLASSES: Final = 10
-
-NAMES: Final = ("resnet_small", "many_small_tensors", "large_embedding", "resnet50")
-"""`resnet_small`: tfdp's own, width 16. `many_small_tensors`: 32 layers of 64 units with layer
-normalisation, 130 tensors, 0.14 M parameters. `large_embedding`: 200,000 rows of 64, 12.8 M
-parameters; as a dense gradient 51 MB. `resnet50`: Keras' ResNet-50 on 32x32 pixels, 23.6 M
-parameters."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,10 @@ def _prepare(job: dict[str, Any]) -> Turn:
         from tfdp.bench.peers.tfdp_subject import TfdpSubject
 
         return TfdpSubject(job).take
+    if job["library"] == "timeline":
+        from tfdp.bench.peers.timeline_subject import TimelineSubject
+
+        return TimelineSubject(job).take
     if job["library"] == "keras":
         from tfdp.bench.peers.keras_subject import KerasSubject
 

@@ -98,7 +98,7 @@ def own_gradients_only() -> Iterator[None]:
     Everything else of the step is as it was. The replicas' models drift apart; it is for timing.
     """
 
-    def keep(self: ReplicaStep, gradients: Sequence[Any]) -> list[Any]:
+    def keep(self: ReplicaStep, gradients: Sequence[Any], state: Any = None) -> list[Any]:
         return list(gradients)
 
     stock = ReplicaStep.sum_gradients
