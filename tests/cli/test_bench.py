@@ -55,3 +55,40 @@ def test_a_benchmark_has_to_be_named(capsys: Any) -> None:
     with pytest.raises(SystemExit):
         build_parser().parse_args(["bench"])
     assert "BENCHMARK" in capsys.readouterr().err
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    return build_parser().parse_args(["bench", *arguments])
+
+
+def test_the_other_benchmarks_have_defaults() -> None:
+    scaling = parse("scaling")
+    assert (scaling.devices, scaling.workers) == (None, None)
+    assert (scaling.kind, scaling.rounds) == ("both", 7)
+    peers = parse("peers")
+    assert (peers.models, peers.workers, peers.batch, peers.rounds) == (("resnet50",), 2, 64, 7)
+    assert parse("peers", "--against", "none").against == ()
+    assert parse("timeline", "--bucket-mb", "0.5").bucket_mb == 0.5
+    hosts = parse("hosts")
+    assert (hosts.reducers, hosts.size) == (("ring", "two_level", "two_level+bf16"), 16 * 1024**2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("scaling", "--model", "resnet5"), 'unknown model "resnet5"'),
+        (("scaling", "--devices", "1,2", "--workers", "1,2"), "not allowed with"),
+        (("scaling", "--devices", "1,x"), "positive integers"),
+        (("peers", "--models", "resnet50,many"), 'unknown model "many"'),
+        (("peers", "--against", "glo"), 'unknown peer "glo"'),
+        (("timeline", "--bucket-mb", "0"), "greater than 0"),
+        (("hosts", "--size", "3"), "multiple of 4 bytes"),
+    ],
+)
+def test_wrong_arguments_of_the_others(
+    arguments: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(*arguments)
+    assert caught.value.code == 2
+    assert why in capsys.readouterr().err
