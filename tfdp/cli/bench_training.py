@@ -113,9 +113,9 @@ def add_peers(benchmarks: Any) -> None:
     parser.add_argument(
         "--reducers",
         metavar="NAME,...",
-        type=lambda text: tuple(part.strip() for part in text.split(",")),
+        type=lambda text: tuple(p.strip() for p in text.split(",") if p.strip() != "none"),
         default=("mpi",),
-        help="of tfdp, as in mpi,two_level+bf16 (default mpi)",
+        help="of tfdp, as in mpi,two_level+bf16 (default mpi), or none",
     )
     parser.add_argument(
         "--against",
