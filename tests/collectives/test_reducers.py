@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 import tfdp
+from tfdp import collectives
+from tfdp.collectives import registry
 
 REDUCERS = ("ring", "reduce_to_one", "hierarchical_copy")
 REPLICAS = (2, 3, 4)
@@ -17,8 +21,22 @@ REPLICAS = (2, 3, 4)
 SERVED = [(name, n) for name in REDUCERS for n in REPLICAS if (name, n) != ("hierarchical_copy", 3)]
 
 
+SERVED.append(("mine", 3))  # a user's own: the one in the documentation
+
+
+@pytest.fixture(scope="module")
+def documented() -> Iterator[None]:
+    """Runs the example of `tfdp.collectives`, which registers a reducer."""
+    (example,) = (each for each in doctest.DocTestFinder().find(collectives) if each.examples)
+    found = doctest.DocTestRunner().run(example, clear_globs=False)  # its classes need them
+    assert found.failed == 0
+    assert found.attempted > 3
+    yield
+    del registry._REDUCERS["mine"]
+
+
 @pytest.fixture(scope="module", params=SERVED, ids=lambda value: f"{value[0]}-{value[1]}")
-def strategy(request: pytest.FixtureRequest) -> Any:
+def strategy(request: pytest.FixtureRequest, documented: None) -> Any:
     name, replicas = request.param
     return tfdp.strategy("mirrored", devices=replicas, cross_device_ops=name)
 
@@ -70,6 +88,23 @@ def test_mean(strategy: Any) -> None:
     values = [tf.constant([float(r), 2.0], tf.float64) for r in range(replicas)]
     for result in reduced(strategy, values, "MEAN"):
         np.testing.assert_allclose(result, [(replicas - 1) / 2, 2.0], rtol=1e-15)
+
+
+def test_several_dtypes_in_one_call(strategy: Any) -> None:
+    """TensorFlow itself refuses int32 beside others."""
+
+    @tf.function(autograph=False)
+    def run() -> Any:
+        def replica() -> Any:
+            values = [tf.constant(1, tf.int32), tf.ones(3), tf.constant([2], tf.int32)]
+            return tf.distribute.get_replica_context().all_reduce("SUM", values)
+
+        return strategy.run(replica)
+
+    replicas = strategy.num_replicas_in_sync
+    for each in zip(*map(strategy.experimental_local_results, run()), strict=True):
+        one, floats, two = (part.numpy().tolist() for part in each)
+        assert (one, floats, two) == (replicas, [replicas] * 3, [2 * replicas])
 
 
 def test_empty_tensor(strategy: Any) -> None:

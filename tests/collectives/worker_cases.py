@@ -89,6 +89,8 @@ def reductions_of_a_step(strategy: Any) -> int:
     with strategy.scope():
         net = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)])
         net.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"])
+    net.evaluate(np.zeros((9, 2)), np.zeros((9, 1)), verbose=0)  # makes the metrics' variables
+    net.optimizer.build(net.trainable_variables)
     net.make_train_function()
 
     @tf.function(autograph=False)

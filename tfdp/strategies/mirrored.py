@@ -53,6 +53,17 @@ class _Extended(ExactExtended, tfp.MirroredExtended):
             return self.tfdp_cross_device_ops
         return super()._get_cross_device_ops(value)
 
+    def _batch_reduce_to(self, reduce_op: Any, pairs: Sequence[Any], options: Any) -> list[Any]:
+        # TensorFlow's hierarchical copy joins what it is given, whatever the dtypes.
+        results: list[Any] = [None] * len(pairs)
+        dtypes = [tfp.select_replica(0, value).dtype for value, _ in pairs]
+        for dtype in dict.fromkeys(dtypes):
+            places = [place for place, each in enumerate(dtypes) if each == dtype]
+            sums = super()._batch_reduce_to(reduce_op, [pairs[place] for place in places], options)
+            for place, value in zip(places, sums, strict=True):
+                results[place] = value
+        return results
+
     def _make_collective_ops_with_fallbacks(self) -> Any:
         # TensorFlow would choose NCCL for every set of physical GPUs.
         collective = super()._make_collective_ops_with_fallbacks()
