@@ -46,7 +46,7 @@ def test_replicas_of_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_sum_that_is_timed_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timed function sums ones over all replicas, and a turn is a turn of each strategy."""
     order: list[tuple[int, int]] = []
-    real = timing._reduction
+    real = timing.reduction_of
 
     def spy(made: Any, size: int) -> Any:
         call = real(made, size)
@@ -66,7 +66,7 @@ def test_the_sum_that_is_timed_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
             sums.append(float(value))
         return value
 
-    monkeypatch.setattr(timing, "_reduction", spy)
+    monkeypatch.setattr(timing, "reduction_of", spy)
     monkeypatch.setattr(type(tf.constant(0.0)), "numpy", kept)
     made = [timing.strategy("mirrored", devices=count) for count in (2, 3)]
     seconds = timing.time_in_turn(made, [8], 2)

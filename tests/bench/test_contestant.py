@@ -61,7 +61,10 @@ def test_rounds_reverse_their_order_and_ratios_are_of_pairs() -> None:
     assert race.seconds == {"a": [0.5] * 3, "b": [2.0] * 3}
     assert race.ratio("a", "b").values == (4.0, 4.0, 4.0)
     assert race.speed("a").median == 128.0
-    assert said[-1] == "round 3 of 3"
+    assert said[1:] == [
+        "round 2 of 3: b 2000.0 ms, a 500.0 ms",
+        "round 3 of 3: a 500.0 ms, b 2000.0 ms",
+    ]
 
 
 def test_a_python_without_torch_is_refused() -> None:

@@ -30,6 +30,7 @@ class HostsOptions:
       workers_per_host: processes on each of the two.
       devices: replicas of each process.
       size: bytes of a replica's buffer.
+      tensors: how many equal ones of tfdp make up the buffer, as gradients do.
       rate: of the link in each direction, as `tc` writes it.
       rounds: turns of each.
       repetitions: sums in a turn.
@@ -40,6 +41,7 @@ class HostsOptions:
     workers_per_host: int = 1
     devices: int = 2
     size: int = 16 * 1024**2
+    tensors: int = 1
     rate: str = "1gbit"
     rounds: int = 7
     repetitions: int = 2
@@ -157,5 +159,6 @@ def _program(text: str, options: HostsOptions, places: list[Host]) -> Program:
         "devices": options.devices,
         "reducer": candidate.reducer,
         "compression": candidate.compression,
+        "tensors": options.tensors,
     }
     return tensorflow(text, job, 2 * options.workers_per_host, places)

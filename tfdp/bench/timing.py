@@ -57,17 +57,23 @@ def time_in_turn(
     return seconds
 
 
-def reduction_of(made: Any, size_bytes: int) -> Callable[[], None]:
-    """A function that sums one float32 buffer over all replicas, and waits for the sums."""
-    elements = size_bytes // _BYTES_OF_FLOAT32
-    held = _traced(lambda: made.run(lambda: tf.ones([elements])))()
+def reduction_of(made: Any, size_bytes: int, tensors: int = 1) -> Callable[[], None]:
+    """A function that sums float32 buffers over all replicas, and waits for the sums.
+
+    Args:
+      made: a strategy of tfdp with two replicas or more.
+      size_bytes: of all buffers together.
+      tensors: how many equal ones; a multiple of them has to fill the size.
+    """
+    elements = size_bytes // _BYTES_OF_FLOAT32 // tensors
+    held = _traced(lambda: made.run(lambda: [tf.ones([elements]) for _ in range(tensors)]))()
 
     @tf.autograph.experimental.do_not_convert
-    def reduce(value: Any) -> Any:
+    def reduce(values: Any) -> Any:
         step = current_step()
         assert step is not None, "there are two replicas or more"
-        (total,) = step.sum_gradients([value])
-        return total[0], total
+        totals = step.sum_gradients(list(values))
+        return totals[-1][0], totals
 
     run = _traced(lambda: made.run(reduce, args=(held,)))
 

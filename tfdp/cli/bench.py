@@ -128,6 +128,14 @@ def _add_hosts(benchmarks: Any) -> None:
         "--size", metavar="SIZE", type=_size, default=16 * 1024**2, help="(default 16MB)"
     )
     parser.add_argument(
+        "--tensors",
+        metavar="N",
+        type=count,
+        default=1,
+        help="sum the buffer as N equal tensors, as gradients are: those of 4 MB and more are "
+        "buckets, and work on one goes on while another is sent (default 1)",
+    )
+    parser.add_argument(
         "--rate", metavar="RATE", default="1gbit", help="of the link, for tc (default 1gbit)"
     )
     parser.add_argument("--rounds", metavar="N", type=count, default=7, help="(default 7)")
@@ -157,6 +165,7 @@ def run_hosts(options: argparse.Namespace) -> int:
         workers_per_host=options.workers_per_host,
         devices=options.devices,
         size=options.size,
+        tensors=options.tensors,
         rate=options.rate,
         rounds=options.rounds,
         repetitions=options.repetitions,

@@ -149,9 +149,11 @@ def run_rounds(
       asked: see `Contestant.turn`.
     """
     for number in range(rounds):
-        say(f"round {number + 1} of {rounds}")
+        taken = []
         for each in contestants if number % 2 == 0 else reversed(contestants):
             seconds[each.name].append(statistics.median(slowest(each.turn(**asked))))
+            taken.append(f"{each.name} {seconds[each.name][-1] * 1e3:.1f} ms")
+        say(f"round {number + 1} of {rounds}: {', '.join(taken)}")
 
 
 class PeersReport:

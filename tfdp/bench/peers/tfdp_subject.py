@@ -22,7 +22,8 @@ class TfdpSubject:
 
     Args:
       job: see `tf_program`. "devices", "reducer", "compression" and "bucket_mb" are those of
-        `tfdp.strategy`; with "model" and "global_batch" it trains, without it reduces.
+        `tfdp.strategy`; with "model" and "global_batch" it trains, without it reduces a buffer in
+        "tensors" equal ones.
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -86,7 +87,7 @@ class TfdpSubject:
     def _reduce(self, size: int, count: int) -> list[float]:
         if size not in self._reductions:
             self._reductions.clear()
-            self._reductions[size] = reduction_of(self._strategy, size)
+            self._reductions[size] = reduction_of(self._strategy, size, self._job.get("tensors", 1))
             seconds_of(self._reductions[size], 2)
         return seconds_of(self._reductions[size], count)
 
