@@ -21,6 +21,7 @@ from tfdp.data.split import check_same_rows, count_rows, shard_batches, split_ro
 from tfdp.errors import DataError, UnsupportedError
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
 from tfdp.strategies.keras_compat import variables
+from tfdp.strategies.keras_compat.iterators import iterate_on_host, stays_on_host
 from tfdp.strategies.step import ReplicaStep, in_step
 
 _log = logging.getLogger("tfdp")
@@ -126,8 +127,15 @@ class ExactStrategy:
                 each worker reads files of its own, if there are enough; else the policy is DATA.
             options: as in TensorFlow.
         """
-        if self.num_replicas_in_sync == 1 or not isinstance(dataset, tf.data.Dataset):
+        if not isinstance(dataset, tf.data.Dataset):
             return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
+        if self.num_replicas_in_sync == 1:
+            return self._tfdp_iterated(
+                lambda ahead: super(ExactStrategy, self).experimental_distribute_dataset(  # type: ignore[misc]
+                    ahead(dataset), options
+                ),
+                options,
+            )
         workload = getattr(dataset, "tfdp_workload", None)
         if workload is not None:
             return self._tfdp_distribute_workload(dataset, workload, options)
@@ -144,13 +152,11 @@ class ExactStrategy:
         if workers > 1 and not own:
             dataset = remember_first_batch(dataset, digests)
 
-        def this_workers_share(context: Any) -> tf.data.Dataset:
-            del context
+        def this_workers_share() -> tf.data.Dataset:
             share = share_files if by_file else shard_batches
             return share(dataset, worker, workers, replicas)
 
-        with self._tfdp_step_counts_may_differ(own):
-            distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
+        distributed = self._tfdp_distribute_share(this_workers_share, own, options)
         distributed.tfdp_element_spec = spec
         distributed.tfdp_own_shards = own
         if by_file:
@@ -185,23 +191,47 @@ class ExactStrategy:
         own = workers > 1 and workload.policy.own
         digests: list[int] = []
 
-        def watch(tickets: tf.data.Dataset) -> tf.data.Dataset:
-            if workers == 1 or own:
-                return tickets
+        def watched(tickets: tf.data.Dataset) -> tf.data.Dataset:
             return remember_first_batch(tickets, digests, workload.fingerprint())
 
-        def this_workers_share(context: Any) -> tf.data.Dataset:
-            del context
+        watch = None if workers == 1 or own else watched
+
+        def this_workers_share() -> tf.data.Dataset:
             return workload.share(worker, workers, replicas, watch)
 
-        with self._tfdp_step_counts_may_differ(own):
-            distributed = self.distribute_datasets_from_function(this_workers_share, options)  # type: ignore[attr-defined]
+        distributed = self._tfdp_distribute_share(this_workers_share, own, options)
         distributed.tfdp_element_spec = dataset.element_spec
         distributed.tfdp_own_shards = own
         if own:
             distributed.tfdp_batches = workload.length(worker, workers)
         if workers > 1 and not own:
             self._tfdp_digests.append(digests)
+        return distributed
+
+    def _tfdp_distribute_share(
+        self, share: Callable[[], tf.data.Dataset], own: bool, options: Any
+    ) -> Any:
+        """Hands the elements of this worker's share to its replicas in turn."""
+        with self._tfdp_step_counts_may_differ(own):
+            return self._tfdp_iterated(
+                lambda ahead: self.distribute_datasets_from_function(  # type: ignore[attr-defined]
+                    lambda context: ahead(share()), options
+                ),
+                options,
+            )
+
+    def _tfdp_iterated(self, distribute: Callable[[Any], Any], options: Any) -> Any:
+        """What `distribute` makes, iterated without a pipeline on each replica where that can be.
+
+        Args:
+            distribute: called with a function that it applies to each of its data sets.
+            options: the user's, who may have asked for something else.
+        """
+        devices = self.extended.worker_devices
+        if options is not None or not stays_on_host(devices):
+            return distribute(lambda dataset: dataset)
+        distributed = distribute(lambda dataset: dataset.prefetch(len(devices)))
+        iterate_on_host(distributed)
         return distributed
 
     def tfdp_check_same_batches(self) -> None:

@@ -53,6 +53,7 @@ def _shims() -> list[tuple[Any, str, Any]]:
     from keras.src.random.seed_generator import SeedGenerator
     from keras.src.trainers.trainer import Trainer
     from tensorflow.python.data.ops import multi_device_iterator_ops
+    from tensorflow.python.distribute import input_lib
 
     from tfdp.strategies.keras_compat import (
         beats,
@@ -111,6 +112,16 @@ def _shims() -> list[tuple[Any, str, Any]]:
         (Sum, "update_state", metrics.update_sum),
         (MeanMetricWrapper, "update_state", metrics.update_wrapper),
         (multi_device_iterator_ops, "_create_device_dataset", iterators.create_device_dataset),
+        (
+            input_lib._SingleWorkerDatasetIteratorBase,
+            "get_next_as_list",
+            iterators.get_next_as_list,
+        ),
+        (
+            input_lib._SingleWorkerDatasetIteratorBase,
+            "get_next_as_optional_list",
+            iterators.get_next_as_optional_list,
+        ),
         (ModelCheckpoint, "set_model", callbacks.set_checkpoint_model),
         (CSVLogger, "set_model", callbacks.set_csv_model),
         (TensorBoard, "set_model", callbacks.set_tensorboard_model),
