@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -17,12 +17,16 @@ from tfdp.data.order import Order, Position
 from tfdp.data.policy import Policy, choose_policy
 from tfdp.data.service import Service
 from tfdp.data.sources.arrays import ArraySource
-from tfdp.data.sources.base import Source
-from tfdp.data.split import shard_batches
-from tfdp.data.tickets import own_batch, own_rows, ticket_batches
+from tfdp.data.sources.base import RowSource, Source, Tickets
+from tfdp.data.split import cut_piece, shard_batches
+from tfdp.data.tickets import own_batch, own_rows, row_piece, ticket_batches
 from tfdp.errors import TfdpError
 
 DEFAULT_PREFETCH = 2
+
+
+Pieces: TypeAlias = tuple[tf.data.Dataset, Callable[[tf.Tensor], Tickets]]
+"""A data set of numbers, and what makes the tickets of a piece from one of them."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Workload:
       prefetch: finished pieces that wait, for each replica.
       elsewhere: `elsewhere(worker, workers, replicas)`: finished pieces of a worker's replicas,
         where other processes do the work; None: this process does.
+      pieces: `pieces(worker, workers, replicas)`: what the tickets of a worker's replicas are made
+        from, where they can be made one by one; None: they cannot.
     """
 
     tickets: Callable[[int, int], tf.data.Dataset]
@@ -52,6 +58,7 @@ class Workload:
     parallel_calls: int | None = None
     prefetch: int = DEFAULT_PREFETCH
     elsewhere: Callable[[int, int, int], tf.data.Dataset] | None = None
+    pieces: Callable[[int, int, int], Pieces] | None = None
 
     def share(
         self,
@@ -71,18 +78,34 @@ class Workload:
         if self.elsewhere is not None:
             pieces = self.elsewhere(worker, workers, replicas)
             return pieces.prefetch(self.prefetch * replicas) if self.prefetch else pieces
+        if watch is None and self.pieces is not None:
+            return self.finished(*self.pieces(worker, workers, replicas), replicas)
         if self.policy.own:
             tickets, worker, workers = self.tickets(worker, workers), 0, 1
         else:
             tickets = self.tickets(0, 1)
         if watch is not None:
             tickets = watch(tickets)
-        return self.finished(shard_batches(tickets, worker, workers, replicas), replicas)
+        if replicas == 1:
+            return self.finished(tickets, lambda batch: cut_piece(batch, worker, workers))
+        tickets = shard_batches(tickets, worker, workers, replicas)
+        return self.finished(tickets, replicas=replicas)
 
-    def finished(self, tickets: tf.data.Dataset, replicas: int = 1) -> tf.data.Dataset:
-        """`tickets` with the expensive part done, in the same order."""
+    def finished(
+        self,
+        tickets: tf.data.Dataset,
+        piece: Callable[[Any], Any] = lambda tickets: tickets,
+        replicas: int = 1,
+    ) -> tf.data.Dataset:
+        """`tickets` with the expensive part done, in the same order.
+
+        Args:
+          tickets: what `piece` makes the tickets of a piece from.
+          piece: done together with the expensive part: each step of its own would cost.
+          replicas: that take the pieces.
+        """
         calls = self.parallel_calls or tf.data.AUTOTUNE
-        with _errors_as_raised(self.finish) as finish:
+        with _errors_as_raised(lambda part: self.finish(piece(part))) as finish:
             dataset = tickets.map(finish, num_parallel_calls=calls, deterministic=True)
         if self.prefetch:
             dataset = dataset.prefetch(self.prefetch * replicas)
@@ -187,6 +210,7 @@ class EpochBatches:
             parallel_calls=parallel_calls,
             prefetch=prefetch,
             elsewhere=None if service is None else self._elsewhere(service),
+            pieces=self._pieces if isinstance(self.source, RowSource) else None,
         )
         self.dataset: tf.data.Dataset = self._build()
 
@@ -249,23 +273,31 @@ class EpochBatches:
         """Where the workers do not share files, a worker's files are all its own."""
         return (worker, workers) if self.policy.name == "file" else (0, 1)
 
+    def _pieces(self, worker: int, workers: int, replicas: int) -> Pieces:
+        order, here, cut = self._places(worker, workers, replicas)
+        steps = order.steps or order.steps_per_sweep(self._rows)
+        numbers = self.position.rest_of_epoch(steps, replicas)
+        return numbers, row_piece(self._rows, order, here, cut)
+
+    def _places(
+        self, worker: int, workers: int, replicas: int
+    ) -> tuple[Order, tuple[int, int], tuple[int, int, int]]:
+        """The order, who has rows of their own, and who share a batch, of one worker's replicas."""
+        if self.policy.own:
+            return self._own_order(worker, workers), (worker, workers), (0, 1, replicas)
+        return self._order, (0, 1), (worker, workers, replicas)
+
     def _elsewhere(self, address: str) -> Callable[[int, int, int], tf.data.Dataset]:
         served = Service(address, self.source)
 
         def pieces(worker: int, workers: int, replicas: int) -> tf.data.Dataset:
-            own = self.policy.own
-            order = self._own_order(worker, workers) if own else self._order
-            here = (worker, workers) if own else (0, 1)
-            cut = (0, 1) if own else (worker, workers)
-            return served.pieces(order, self.position, self._finish, here, (*cut, replicas))
+            order, here, cut = self._places(worker, workers, replicas)
+            return served.pieces(order, self.position, self._finish, here, cut)
 
         return pieces
 
     def _build(self) -> tf.data.Dataset:
-        if self._workload.elsewhere is None:
-            dataset = self._workload.finished(self._tickets(0, 1))
-        else:
-            dataset = self._workload.share(0, 1, 1)
+        dataset = self._workload.share(0, 1, 1)
         # Keras asks for the length. It is that of a whole epoch, also for a pass that begins in the
         # middle: an assertion inside tf.data would not let such a pass end.
         length = tf.constant(self._length(0, 1), tf.int64)

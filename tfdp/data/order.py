@@ -41,6 +41,23 @@ class Position:
 
         return tf.data.Dataset.from_tensors(0).map(read)
 
+    def rest_of_epoch(self, steps: int, pieces: int = 1) -> tf.data.Dataset:
+        """Numbers of the pieces to the end of the epoch, in an endless series of epochs.
+
+        Args:
+          steps: batches in an epoch.
+          pieces: of a batch. Piece `i` of step `s` of epoch `e` has the number
+            `(e * steps + s) * pieces + i`.
+        """
+
+        @tf.autograph.experimental.do_not_convert
+        def numbers(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
+            return tf.data.Dataset.range(
+                (epoch * steps + step) * pieces, (epoch + 1) * steps * pieces
+            )
+
+        return self.dataset().flat_map(numbers)
+
 
 @dataclass(frozen=True)
 class Order:

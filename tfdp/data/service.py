@@ -23,8 +23,7 @@ import tensorflow as tf
 from tfdp.data.failures import explain
 from tfdp.data.order import Order, Position
 from tfdp.data.sources.base import Source
-from tfdp.data.split import piece_bounds, take_rows
-from tfdp.data.tickets import adjusted, row_batch
+from tfdp.data.tickets import row_piece
 from tfdp.errors import DataError
 
 _log = logging.getLogger("tfdp.data")
@@ -81,24 +80,16 @@ class Service:
           cut: `(worker, workers, replicas)` that share a batch.
         """
         rows = self._source.rows
-        batch = row_batch(rows, order)
+        tickets_of = row_piece(rows, order, here, cut)
         steps = order.steps or order.steps_per_sweep(rows)
-        worker, workers, replicas = cut
-
-        @tf.autograph.experimental.do_not_convert
-        def piece(epoch: tf.Tensor, number: tf.Tensor) -> tuple[Any, ...]:
-            tickets = adjusted(batch(epoch, number // replicas), order, *here)
-            local = number % replicas
-            count = tf.size(tickets["at"])
-            bounds = piece_bounds(count, local * workers + worker, workers * replicas)
-            return finish(take_rows(tickets, *bounds))
+        replicas = cut[2]
 
         def epoch_from(epoch: int, first: int) -> tf.data.Dataset:
-            epoch = tf.constant(epoch, tf.int64)
+            before = tf.constant(epoch * steps * replicas, tf.int64)
             numbers = tf.data.Dataset.range(first * replicas, steps * replicas)
             return numbers.map(
                 tf.autograph.experimental.do_not_convert(
-                    lambda number: (number, piece(epoch, number))
+                    lambda number: (number, finish(tickets_of(before + number)))
                 ),
                 num_parallel_calls=tf.data.AUTOTUNE,
             )

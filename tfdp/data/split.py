@@ -84,6 +84,15 @@ def take_rows(batch: Any, offset: tf.Tensor, size: tf.Tensor) -> Any:
     return tf.nest.map_structure(lambda leaf: _take(leaf, offset, size), batch)
 
 
+def cut_piece(batch: Any, piece: tf.Tensor | int, pieces: int) -> Any:
+    """One of the pieces of a batch; a batch without rows as it is."""
+    rows = count_rows(batch)
+    if rows is None or pieces == 1:
+        return batch
+    shape_piece = _static_shape_setter(batch, pieces)
+    return shape_piece(take_rows(batch, *piece_bounds(rows, piece, pieces)))
+
+
 def shard_batches(
     dataset: tf.data.Dataset, worker: int, workers: int, replicas: int
 ) -> tf.data.Dataset:
@@ -102,15 +111,10 @@ def shard_batches(
     """
     pieces = workers * replicas
     spec = dataset.element_spec
-    shape_piece = _static_shape_setter(spec, pieces)
 
     def piece_of(batch: tuple[Any, ...], local: tf.Tensor | int) -> Any:
         whole = batch[0] if len(batch) == 1 and not isinstance(spec, tuple) else batch
-        rows = count_rows(whole)
-        if rows is None:
-            return whole
-        offset, size = piece_bounds(rows, local * workers + worker, pieces)
-        return shape_piece(take_rows(whole, offset, size))
+        return cut_piece(whole, local * workers + worker, pieces)
 
     @tf.autograph.experimental.do_not_convert
     def cut(*batch: Any) -> tf.data.Dataset:

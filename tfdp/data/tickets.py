@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdp.data.order import Order, Position, shuffled
 from tfdp.data.sources.base import RowSource, Source, StreamSource, Tickets
+from tfdp.data.split import cut_piece
 from tfdp.errors import DataError
 
 _ENDLESS = tf.int64.max
@@ -44,15 +45,14 @@ def ticket_batches(
       DataError: with remainder "drop", fewer rows than a batch has.
     """
     if isinstance(source, RowSource):
-        dataset = _row_tickets(source.rows, order, position)
-    elif isinstance(source, StreamSource):
+        return _row_tickets(source.rows, order, position, (worker, workers))
+    if isinstance(source, StreamSource):
         turn = (worker, workers) if share_files else (0, 1)
         dataset = _stream_tickets(source, order, position, _own_segments(source, *turn))
-    else:
-        raise TypeError(f"{type(source).__name__} is neither a RowSource nor a StreamSource")
-    if workers > 1 or order.remainder == "pad":
-        dataset = dataset.map(_as_written(lambda t: adjusted(t, order, worker, workers)))
-    return dataset
+        if workers > 1 or order.remainder == "pad":
+            dataset = dataset.map(_as_written(lambda t: adjusted(t, order, worker, workers)))
+        return dataset
+    raise TypeError(f"{type(source).__name__} is neither a RowSource nor a StreamSource")
 
 
 def adjusted(tickets: Tickets, order: Order, worker: int, workers: int) -> Tickets:
@@ -87,15 +87,39 @@ def row_batch(rows: int, order: Order) -> Callable[[tf.Tensor, tf.Tensor], Ticke
     return batch
 
 
-def _row_tickets(rows: int, order: Order, position: Position) -> tf.data.Dataset:
+def row_piece(
+    rows: int, order: Order, here: tuple[int, int], cut: tuple[int, int, int]
+) -> Callable[[tf.Tensor], Tickets]:
+    """The function from the number of a piece, see `Position.rest_of_epoch`, to its tickets.
+
+    Args:
+      rows: of a row source.
+      order: how they become batches.
+      here: `(worker, workers)` that have rows of their own; (0, 1) if none has.
+      cut: `(worker, workers, replicas)` that share a batch.
+
+    Raises:
+      DataError: as `ticket_batches`.
+    """
     batch = row_batch(rows, order)
     steps = order.steps or order.steps_per_sweep(rows)
+    worker, workers, replicas = cut
 
-    @_as_written
-    def epoch_of(epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.Dataset.range(step, steps).map(lambda step: batch(epoch, step))
+    def piece(number: tf.Tensor) -> Tickets:
+        step, local = number // replicas, number % replicas
+        tickets: Tickets = adjusted(batch(step // steps, step % steps), order, *here)
+        cut: Tickets = cut_piece(tickets, local * workers + worker, workers * replicas)
+        return cut
 
-    return position.dataset().flat_map(epoch_of)
+    return piece
+
+
+def _row_tickets(
+    rows: int, order: Order, position: Position, here: tuple[int, int]
+) -> tf.data.Dataset:
+    steps = order.steps or order.steps_per_sweep(rows)
+    tickets = row_piece(rows, order, here, (0, 1, 1))
+    return position.rest_of_epoch(steps).map(_as_written(tickets))
 
 
 def _stream_tickets(

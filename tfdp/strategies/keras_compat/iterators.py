@@ -23,7 +23,7 @@ _stock_list = input_lib._SingleWorkerDatasetIteratorBase.get_next_as_list
 _stock_optional_list = input_lib._SingleWorkerDatasetIteratorBase.get_next_as_optional_list
 
 
-class _OnHost(tf.distribute.InputOptions):  # type: ignore[misc]
+class _OnHost(tf.distribute.InputOptions):
     """Tells iterators of ours from all others; its values say that nothing is carried."""
 
     __slots__ = ()
