@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.host_buffers import HostBuffers
 from tfdp.errors import ClusterError, UnsupportedError
 
 _TOLD_BYTES = 96
@@ -61,6 +62,7 @@ class MpiReduction(WorkerReduction):
         self._world = MPI.COMM_WORLD.Dup()
         self._tokens: weakref.WeakKeyDictionary[Any, tf.Tensor] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._buffers = HostBuffers()
 
     @property
     def rank(self) -> int:
@@ -110,7 +112,7 @@ class MpiReduction(WorkerReduction):
             self._check_same(f"a sum of {vector.size} {vector.dtype} numbers")
             if _is_short_float(vector):
                 return self._sum_short_floats(vector)
-            total = np.empty_like(vector)
+            total = self._buffers.empty(vector.size, vector.dtype).reshape(vector.shape)
             self._world.Allreduce(vector, total, op=self._mpi.SUM)
             return total
 
@@ -143,9 +145,10 @@ class MpiReduction(WorkerReduction):
         """
         workers = self._world.Get_size()
         part = -(-vector.size // workers)
-        padded = np.zeros(workers * part, vector.dtype)
+        padded = self._buffers.empty(workers * part, vector.dtype)
         padded[: vector.size] = vector
-        parts = np.empty_like(padded)
+        padded[vector.size :] = 0
+        parts = self._buffers.empty(padded.size, padded.dtype)
         self._world.Alltoall(_movable(padded), _movable(parts))
         with np.errstate(over="ignore", invalid="ignore"):  # infinite, as in TensorFlow
             total = parts.reshape(workers, part).astype(np.float32).sum(axis=0)
