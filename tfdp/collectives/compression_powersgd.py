@@ -30,6 +30,7 @@ from tfdp.collectives.error_feedback import (
     keep_finite,
     unflatten,
 )
+from tfdp.collectives.ordered import ordered_sum
 
 
 class PowerSgd(ErrorFeedback):
@@ -73,10 +74,11 @@ class PowerSgd(ErrorFeedback):
         low = [i for i, slot in enumerate(slots) if slot is not None]
         whole = [tensor for tensor, slot in zip(tensors, slots, strict=True) if slot is None]
         kept = [slot for slot in slots if slot is not None]
-        owed = [
-            tf.reshape(tensors[i] + slot.residual.read_value(), _as_matrix(tensors[i].shape))
+        with_debts = [
+            ordered_sum([tensors[i], slot.residual.read_value()])
             for i, slot in zip(low, kept, strict=True)
         ]
+        owed = [tf.reshape(each, _as_matrix(each.shape)) for each in with_debts]
         bases = [slot.basis[0].read_value() for slot in kept]
 
         def first() -> tf.Tensor:

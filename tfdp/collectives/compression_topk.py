@@ -23,6 +23,7 @@ from tfdp.collectives.error_feedback import (
     keep_finite,
     unflatten,
 )
+from tfdp.collectives.ordered import ordered_sum
 
 _SMALLEST = 1024
 
@@ -62,7 +63,7 @@ class TopK(ErrorFeedback):
         whole = [tensor for tensor, slot in zip(tensors, slots, strict=True) if slot is None]
         kept = [slot for slot in slots if slot is not None]
         owed = [
-            tf.reshape(tensors[i] + slot.residual.read_value(), [-1])
+            tf.reshape(ordered_sum([tensors[i], slot.residual.read_value()]), [-1])
             for i, slot in zip(sparse, kept, strict=True)
         ]
         dense = self._inner.sum(

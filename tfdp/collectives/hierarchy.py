@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES, reduce_in_buckets
 from tfdp.collectives.error_feedback import CompressionState, ErrorFeedback
+from tfdp.collectives.ordered import ordered_sum
 
 
 def sum_inside(values: Sequence[Any]) -> Any:
@@ -25,7 +26,7 @@ def sum_inside(values: Sequence[Any]) -> Any:
                 tf.concat([each.indices for each in values], axis=0),
                 values[0].dense_shape,
             )
-        return tf.add_n(list(values))
+        return ordered_sum(values)
 
 
 def sum_between_workers(

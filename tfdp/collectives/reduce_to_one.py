@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfdp.collectives.base import Reducer, Topology
+from tfdp.collectives.ordered import ordered_sum
 
 
 class ReduceToOne(Reducer):
@@ -19,4 +20,4 @@ class ReduceToOne(Reducer):
         return None
 
     def cross_device_ops(self, topology: Topology) -> tf.distribute.CrossDeviceOps:
-        return tf.distribute.ReductionToOneDevice()
+        return tf.distribute.ReductionToOneDevice(accumulation_fn=ordered_sum)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops, distribute_utils, values
 
 from tfdp.collectives.local import LocalReduction, join_slices, sum_in_buckets
+from tfdp.collectives.ordered import ordered_sum
 
 
 class LocalOps(tf.distribute.ReductionToOneDevice):
@@ -20,7 +21,7 @@ class LocalOps(tf.distribute.ReductionToOneDevice):
     """
 
     def __init__(self, reduction: LocalReduction, bucket_bytes: int) -> None:
-        super().__init__()
+        super().__init__(accumulation_fn=ordered_sum)
         self._reduction = reduction
         self._bucket_bytes = bucket_bytes
 
