@@ -17,15 +17,20 @@ from tfdp.cluster.rendezvous.messages import PROTOCOL, MessageError, Verdict, de
 SHORT = 1.5
 
 
-def absences(*workers: tuple[tuple[str, ...], int, float]) -> list[Absence]:
-    """What each worker concludes, given its list, index and time-out."""
+def absences(*workers: tuple[tuple[str, ...], int, float], last_after: float = 0) -> list[Absence]:
+    """What each worker concludes, given its list, index and time-out; the last comes later."""
 
     async def all_of() -> list[Verdict]:
         meetings = [
             Meeting(ClusterInfo(listed, index, "worker"), {}, timeout)
             for listed, index, timeout in workers
         ]
-        return await asyncio.gather(*(meeting.run() for meeting in meetings))
+
+        async def late() -> Verdict:
+            await asyncio.sleep(last_after)
+            return await meetings[-1].run()
+
+        return await asyncio.gather(*(meeting.run() for meeting in meetings[:-1]), late())
 
     return [verdict.absence for verdict in asyncio.run(all_of())]
 
@@ -66,6 +71,12 @@ def test_one_that_another_list_lacks() -> None:
 def test_one_that_came_and_that_another_list_lacks() -> None:
     listed = addresses(3)
     found = absences((listed, 0, SHORT), (listed[:2], 1, SHORT), (listed, 2, SHORT))
+    assert [each.excluded for each in found] == [frozenset({listed[2]})] * 3
+
+
+def test_one_that_another_list_lacks_is_told_though_it_comes_last() -> None:
+    listed = addresses(3)
+    found = absences((listed, 0, 20), (listed[:2], 1, 20), (listed, 2, 20), last_after=0.7)
     assert [each.excluded for each in found] == [frozenset({listed[2]})] * 3
 
 

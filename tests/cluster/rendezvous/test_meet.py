@@ -183,10 +183,10 @@ def test_facts_that_differ(other: dict[str, str | int], problem: str) -> None:
 def test_different_lists_of_workers() -> None:
     workers = addresses(3)
     results = all_of(
-        lambda: outcome(workers, 0, timeout=3),
-        lambda: outcome(workers[:2], 1, timeout=3),
-        lambda: outcome(workers, 2, timeout=3),
-        within=5,
+        lambda: outcome(workers, 0),
+        lambda: outcome(workers[:2], 1),
+        lambda: outcome(workers, 2),
+        within=PATIENCE + 2,
     )
     for result in results:
         assert result is not None

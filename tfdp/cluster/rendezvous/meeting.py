@@ -14,6 +14,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from tfdp.cluster.absence import Absence
 from tfdp.cluster.rendezvous.agreement import disagreements, duplicate, excluded
@@ -33,6 +34,8 @@ from tfdp.cluster.tf_config import ClusterInfo
 _HELLO_SECONDS = 5.0
 _TWIN_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 0.5)
+_EXCLUDED_SECONDS = 2.0
+"""For telling a worker that others do without that they do: it may be just starting."""
 
 _BROKEN = (OSError, MessageError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 """What a connection may end with; `TimeoutError` is an `OSError`."""
@@ -76,6 +79,8 @@ class Meeting:
             # The last part of the time is for telling each other what has come of it.
             await self._until(self._everybody_is_here, end - min(1.0, self._timeout / 4))
             self._decide()
+            soon = min(end, asyncio.get_running_loop().time() + _EXCLUDED_SECONDS)
+            await self._until(lambda: self._everybody_knows(self._without.absent), soon)
             await self._until(self._everybody_knows, end)
         finally:
             for task in tasks:
@@ -93,9 +98,10 @@ class Meeting:
         heard = self._heard_indexes()
         return bool(self._problems) or all(i in self._called and i in heard for i in self._peers)
 
-    def _everybody_knows(self) -> bool:
+    def _everybody_knows(self, missing: AbstractSet[str] | None = None) -> bool:
         # Who is known to be missing is not waited for any more.
-        missing = self._without.absent | self._without.excluded
+        if missing is None:
+            missing = self._without.absent | self._without.excluded
         awaited = (i for i in self._peers if self._cluster.workers[i] not in missing)
         return self._exchanged.issuperset(awaited) and self._talking == 0
 
