@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.data.sources.written import NUMBERS, example, open_source, write_records
 from tfdp.errors import ClusterError, ConfigError, DataError, RunError, TfdpError
 from tfdp.training.failures import training_errors
 
@@ -60,3 +64,21 @@ def test_nodes_of_the_graph_are_left_out() -> None:
     assert str(caught.value) == "training stopped after step 12: bad label"
     with pytest.raises(RunError, match=r"x{600}\.\.\.$"):
         raise_inside(ValueError("x" * 5000))
+
+
+def test_the_damaged_file_is_one_of_those_that_are_read(tmp_path: Path) -> None:
+    sources = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        write_records(tmp_path / name / "a.tfrecord", [example(x=np.ones(3), y=1)] * 3, "")
+        options = {"files": "*.tfrecord", "features": NUMBERS, "target": "y"}
+        sources.append(open_source("tfrecord", tmp_path / name, "fail", **options))
+    for name in ("first", "second"):
+        path = tmp_path / name / "a.tfrecord"
+        path.write_bytes(path.read_bytes()[:-5])
+    for source, name in zip(sources, ("first", "second"), strict=True):
+        with (
+            pytest.raises(DataError, match=rf"{name}/a.tfrecord"),
+            training_errors(lambda: "step 1", [source], workers=1),
+        ):
+            raise tf.errors.DataLossError(None, None, "truncated record")

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from tfdp.data.arrays import Arrays
-from tfdp.data.failures import remember_source
 from tfdp.data.finish import Finish, Transform
 from tfdp.data.order import Order, Position
 from tfdp.data.policy import Policy, choose_policy
@@ -189,7 +188,6 @@ class EpochBatches:
         service: str | None = None,
     ) -> None:
         self.source = ArraySource(source) if isinstance(source, Arrays) else source
-        remember_source(self.source)
         self.policy = choose_policy(self.source, shard)
         self.position = Position()
         self._order = Order(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from weakref import WeakSet
 
 import tensorflow as tf
 
@@ -18,13 +17,6 @@ _READING = ("user-defined function passed to", "IteratorGetNext", "MultiDeviceIt
 _RAISED_HERE = re.compile(r"tfdp\.errors\.DataError: (.*)")
 """An error of tfdp from Python code that tf.data runs."""
 
-_open_sources: WeakSet[Source] = WeakSet()
-
-
-def remember_source(source: Source) -> None:
-    """Lets `explain` look for a fault in this source as long as it is in use."""
-    _open_sources.add(source)
-
 
 def explain(error: tf.errors.OpError, *sources: Source) -> DataError | None:
     """What went wrong while examples were read, or None where it was something else.
@@ -33,13 +25,12 @@ def explain(error: tf.errors.OpError, *sources: Source) -> DataError | None:
 
     Args:
       error: raised by TensorFlow.
-      *sources: where to look; all sources that are in use, if there are none.
+      *sources: where to look.
     """
     text = str(error.message)
     own = _RAISED_HERE.search(text)
     if own is not None:
         return DataError(own[1])
-    sources = sources or tuple(_open_sources)
     if isinstance(error, tf.errors.NotFoundError):
         return _gone(text, sources)
     if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError):

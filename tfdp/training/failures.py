@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import tensorflow as tf
 
 from tfdp.data.failures import explain
+from tfdp.data.sources.base import Source
 from tfdp.errors import ClusterError, DataError, RunError, TfdpError
 
 _PEER = (
@@ -27,7 +28,9 @@ _NOISE = ("Graph execution error:", "Detected at node", 'File "', "<stack traces
 
 
 @contextmanager
-def training_errors(where: Callable[[], str], *, workers: int) -> Iterator[None]:
+def training_errors(
+    where: Callable[[], str], sources: Sequence[Source] = (), *, workers: int
+) -> Iterator[None]:
     """Turns what TensorFlow and Keras raise inside the block into a `TfdpError`.
 
     The original exception, with its traceback, is the cause of the new one. A `TfdpError`, a
@@ -35,6 +38,7 @@ def training_errors(where: Callable[[], str], *, workers: int) -> Iterator[None]
 
     Args:
       where: says how far the run had come, as in "step 12 (epoch 1)".
+      sources: what is read inside the block; an example that cannot be read is looked for here.
       workers: how many workers take part.
 
     Raises:
@@ -47,15 +51,17 @@ def training_errors(where: Callable[[], str], *, workers: int) -> Iterator[None]
     except TfdpError:
         raise
     except tf.errors.OpError as error:
-        raise _explain(error, where(), workers) from error
+        raise _explain(error, where(), sources, workers) from error
     except (ValueError, TypeError, OSError) as error:
         raise RunError(
             f"training stopped after {where()}: {type(error).__name__}: {_brief(str(error))}"
         ) from error
 
 
-def _explain(error: tf.errors.OpError, where: str, workers: int) -> TfdpError:
-    unreadable = explain(error)
+def _explain(
+    error: tf.errors.OpError, where: str, sources: Sequence[Source], workers: int
+) -> TfdpError:
+    unreadable = explain(error, *sources)
     if unreadable is not None:
         return DataError(
             f"training stopped after {where}: {unreadable.message}", hint=unreadable.hint

@@ -41,6 +41,8 @@ class Feed:
       steps: steps in an epoch, or None where only the end will tell.
       rows_in_step: examples in step number n, from 0, of an epoch.
       position: lets the next iteration begin at (epoch, step), where that is tfdp's task.
+      source: where the examples are read from, the cache if there is one; None for a data set of
+        the user's.
     """
 
     dataset: tf.data.Dataset
@@ -48,6 +50,7 @@ class Feed:
     steps: int | None
     rows_in_step: Callable[[int], int]
     position: Callable[[int, int], None] | None
+    source: Source | None = None
 
 
 def fit(
@@ -113,7 +116,9 @@ def fit(
             keras.callbacks.TensorBoard(log_dir=str(directory.tensorboard), write_graph=False)
         )
     callbacks.append(checkpoints)
-    with training_errors(lambda: f"step {telemetry.total_steps}", workers=workers):
+    places = (feed.source, data.train, data.validation)
+    sources = [place for place in places if isinstance(place, Source)]
+    with training_errors(lambda: f"step {telemetry.total_steps}", sources, workers=workers):
         model.fit(
             feed.dataset,
             epochs=config.training.epochs,
@@ -144,7 +149,12 @@ def training_feed(config: Config, examples: Examples, run_directory: Path = Path
             run_directory=run_directory,
         )
         return Feed(
-            batches.dataset, None, batches.steps, batches.rows_in_step, batches.set_position
+            batches.dataset,
+            None,
+            batches.steps,
+            batches.rows_in_step,
+            batches.set_position,
+            batches.source,
         )
     rows = _rows_of_first_batch(examples, config.data.global_batch)
     cardinality = int(examples.cardinality())
