@@ -9,6 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfdp.collectives.between_workers import WorkerReduction
+from tfdp.collectives.instance_keys import KeyRanges, signature
 
 # TensorFlow numbers the groups of a strategy from 1 on; this one is out of their way.
 _GROUP_KEY = 1_000_003
@@ -21,10 +22,10 @@ class CollectiveReduction(WorkerReduction):
 
     Its ring sends 2 (N-1)/N of the bytes for each of N workers.
 
-    The workers find the matching operation by a number that each counts for itself. It is counted
-    when the operation runs, not when it is traced, because a traced function runs often. The
-    counter also keeps the operations in the order of the program, as TensorFlow does with all
-    operations that use one resource.
+    The workers find the matching operation by a number that each counts for itself (see
+    `instance_keys`). It is counted when the operation runs, not when it is traced, because a traced
+    function runs often. The counter also keeps the operations in the order of the program, as
+    TensorFlow does with all operations that use one resource.
 
     Args:
         workers: how many, two or more; this process joins their cluster before the first call.
@@ -46,6 +47,7 @@ class CollectiveReduction(WorkerReduction):
         self._device = device
         self._group_key = group_key
         self._counter: tf.Tensor | None = None
+        self._ranges = KeyRanges()
 
     def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
         if vector.shape.num_elements() == 0:
@@ -82,7 +84,7 @@ class CollectiveReduction(WorkerReduction):
                 input=vector,
                 group_size=self._workers,
                 group_key=self._group_key,
-                instance_key=self._next_number(),
+                instance_key=self._next_key("reduce", vector),
                 ordering_token=[self._counter],
                 merge_op="Add",
                 final_op="Id",
@@ -95,10 +97,13 @@ class CollectiveReduction(WorkerReduction):
             input=rows,
             group_size=self._workers,
             group_key=self._group_key,
-            instance_key=self._next_number(),
+            instance_key=self._next_key("gather", rows),
             ordering_token=[self._counter],
             communication_hint=self._hint,
         )
+
+    def _next_key(self, kind: str, tensor: tf.Tensor) -> tf.Tensor:
+        return self._ranges.key(signature(kind, tensor), self._next_number())
 
     def _next_number(self) -> tf.Tensor:
         if self._counter is None:

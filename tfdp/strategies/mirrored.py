@@ -12,6 +12,7 @@ from tfdp.collectives import Reducer, Topology
 from tfdp.collectives.buckets import DEFAULT_BUCKET_BYTES
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+from tfdp.strategies.keras_compat.launchers import use_recycled_keys
 from tfdp.strategies.keras_compat.local_ops import LocalOps
 
 # Groups of one strategy; those of a multi-worker strategy start at 0, alike on all workers.
@@ -73,12 +74,14 @@ class _Extended(ExactExtended, tfp.MirroredExtended):
         self._communication_options = options
         if not isinstance(collective, tfp.CollectiveAllReduce):
             return collective
-        return tfp.CollectiveAllReduce(
+        own = tfp.CollectiveAllReduce(
             devices=self._devices,
             group_size=len(self._devices),
             options=options,
             collective_keys=self._collective_keys,
         )
+        use_recycled_keys(own)
+        return own
 
 
 class MirroredStrategy(ExactStrategy, tf.distribute.MirroredStrategy):

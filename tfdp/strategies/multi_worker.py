@@ -16,6 +16,7 @@ from tfdp.collectives.compression import Compression, compress
 from tfdp.errors import ClusterError
 from tfdp.strategies.exact import ExactExtended, ExactStrategy
 from tfdp.strategies.keras_compat import tensorflow_parts as tfp
+from tfdp.strategies.keras_compat.launchers import use_recycled_keys
 
 
 class _Extended(ExactExtended, tfp.CollectiveExtended):
@@ -49,6 +50,8 @@ class _Extended(ExactExtended, tfp.CollectiveExtended):
             ),
             communication_options=options,
         )
+        for collective_ops in (self._cross_device_ops, self._host_cross_device_ops):
+            use_recycled_keys(collective_ops)
 
     def tfdp_use(self, reducer: Reducer, bucket_bytes: int) -> None:
         """What is traced from now on is reduced so.
