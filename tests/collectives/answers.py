@@ -154,6 +154,15 @@ def check_reduction(found: Sequence[dict[str, Any]]) -> None:
         assert halves.tolist() == [0.5, 1.5, 1.5]
 
 
+def check_several(found: Sequence[Sequence[np.ndarray]]) -> None:
+    """`worker_cases.several` summed: small integers, exact in float32."""
+    given = [[each.numpy() for each in cases.several(rank)] for rank in range(len(found))]
+    for result in found:
+        for place, total in enumerate(result):
+            exact = np.sum([each[place].astype(np.float64) for each in given], axis=0)
+            np.testing.assert_array_equal(total, exact)
+
+
 def _all(results: Sequence[dict[str, Any]], key: str) -> list[Any]:
     """The entries of all replicas, in their order."""
     return [each for result in results for each in result[key]]

@@ -1,4 +1,4 @@
-"""Runs `tests.collectives.mpi_program` under mpiexec."""
+"""Runs programs of the tests under mpiexec."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def _mpiexec() -> str:
     return found
 
 
-def run(task: str, folder: Path) -> list[dict[str, Any]]:
-    """What each of two ranks has found."""
-    command = [_mpiexec(), "-n", "2", sys.executable, "-m", "tests.collectives.mpi_program"]
+def run(
+    task: str, folder: Path, ranks: int = 2, program: str = "tests.collectives.mpi_program"
+) -> list[dict[str, Any]]:
+    """What each of the ranks has found."""
+    command = [_mpiexec(), "-n", str(ranks), sys.executable, "-m", program]
     environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     environ |= {"TFDP_START_TIMEOUT": "90", "TEST_BASE_PORT": str(min(free_ports(3)))}
@@ -54,4 +56,4 @@ def run(task: str, folder: Path) -> list[dict[str, Any]]:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     assert code == 0, log.read_text(encoding="utf-8", errors="replace")[-4000:]
-    return [load_value(folder / str(rank)) for rank in range(2)]
+    return [load_value(folder / str(rank)) for rank in range(ranks)]

@@ -20,8 +20,15 @@ from tfdp.launcher.values import save_value
 def one_device(rank: int) -> dict[str, Any]:
     results = worker_cases.contract("mpi", 1)
     made = MpiReduction()
+    assert made.shares_memory
     results["reduction"] = worker_cases.reduction(made, rank)
     results["kept"] = worker_cases.kept(made, rank)
+    sent = MpiReduction(share_memory=False)
+    assert not sent.shares_memory
+    results["sent"] = worker_cases.reduction(sent, rank)
+    results["sent kept"] = worker_cases.kept(sent, rank)
+    results["sent all"] = [each.numpy() for each in sent.sum_all(worker_cases.several(rank))]
+    results["shared all"] = [each.numpy() for each in made.sum_all(worker_cases.several(rank))]
     try:
         branch = tf.function(
             lambda flag: tf.cond(flag, lambda: made.sum(tf.ones(1)), lambda: tf.zeros(1)),

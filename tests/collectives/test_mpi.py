@@ -77,6 +77,21 @@ def test_the_reduction_itself(results: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.multi_process
+def test_the_reduction_between_workers_that_share_no_memory(results: list[dict[str, Any]]) -> None:
+    """What workers on several machines do, here on one."""
+    if "sent" in results[0]:
+        answers.check_reduction([result["sent"] for result in results])
+        answers.check_kept([result["sent kept"] for result in results])
+
+
+@pytest.mark.multi_process
+@pytest.mark.parametrize("way", ["sent", "shared"])
+def test_several_vectors_at_once(results: list[dict[str, Any]], way: str) -> None:
+    if f"{way} all" in results[0]:
+        answers.check_several([result[f"{way} all"] for result in results])
+
+
+@pytest.mark.multi_process
 def test_a_cluster_of_another_size_than_mpi_is_refused(tmp_path: Path) -> None:
     for result in run("other_size", tmp_path):
         assert result["type"] == "StrategyError"

@@ -168,6 +168,13 @@ def kept(made: WorkerReduction, rank: int) -> dict[str, Any]:
     }
 
 
+def several(rank: int) -> list[tf.Tensor]:
+    """Vectors of one dtype, one of them empty, one of more than a piece of shared memory."""
+    rng = np.random.default_rng([5, rank])
+    sizes = (3, 0, 400_000, 1)
+    return [tf.constant(rng.integers(-99, 99, size).astype(np.float32)) for size in sizes]
+
+
 def _reduced(
     strategy: Any, values: Any, op: str = "SUM", *, gradients: bool = False
 ) -> list[list[np.ndarray]]:

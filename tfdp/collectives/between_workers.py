@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -27,6 +28,15 @@ class WorkerReduction(abc.ABC):
         Returns:
             Shape (n,), the dtype of `vector`, the same bits on every worker.
         """
+
+    def sum_all(
+        self, vectors: Sequence[tf.Tensor], when: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
+        """Sums several vectors of one dtype at once, as `sum` does one."""
+        if len(vectors) == 1:
+            return [self.sum(vectors[0], when)]
+        joined = self.sum(tf.concat(vectors, axis=0), when)
+        return list(tf.split(joined, [tf.size(vector) for vector in vectors]))
 
     @abc.abstractmethod
     def gather(self, rows: tf.Tensor) -> tf.Tensor:

@@ -65,14 +65,15 @@ def fill(tensors: Sequence[tf.Tensor], bucket_bytes: int) -> list[list[int]]:
 def reduce_in_buckets(
     tensors: Sequence[tf.Tensor],
     bucket_bytes: int,
-    reduce: Callable[[tf.Tensor], tf.Tensor],
+    reduce: Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]],
 ) -> list[tf.Tensor]:
     """Reduces every tensor, with one call of `reduce` for each bucket.
 
     Args:
         tensors: dense, of any shapes and dtypes.
         bucket_bytes: as in `fill`.
-        reduce: sums a vector over the replicas; called in the order in which buckets fill up.
+        reduce: sums vectors of one dtype over the replicas, to a vector for each; called in the
+            order in which buckets fill up.
 
     Returns:
         The reduced tensors, in the order and with the shapes of `tensors`.
@@ -81,9 +82,7 @@ def reduce_in_buckets(
     for bucket in fill(tensors, bucket_bytes):
         members = [tensors[place] for place in bucket]
         shapes = [tf.shape(member) for member in members]
-        flat = [tf.reshape(member, [-1]) for member in members]
-        summed = reduce(tf.concat(flat, axis=0) if len(flat) > 1 else flat[0])
-        parts = tf.split(summed, [tf.size(each) for each in flat]) if len(flat) > 1 else [summed]
+        parts = reduce([tf.reshape(member, [-1]) for member in members])
         for place, part, shape, member in zip(bucket, parts, shapes, members, strict=True):
             results[place] = tf.ensure_shape(tf.reshape(part, shape), member.shape)
     return [result for result in results if result is not None]

@@ -79,6 +79,11 @@ class ErrorFeedback(WorkerReduction):
     def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
         return self._inner.sum(vector, when)
 
+    def sum_all(
+        self, vectors: Sequence[tf.Tensor], when: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
+        return self._inner.sum_all(vectors, when)
+
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
         return self._inner.gather(rows)
 

@@ -47,7 +47,9 @@ def sum_between_workers(
     if state is not None and isinstance(reduction, ErrorFeedback):
         summed = reduction.sum_compressed(tensors, state.of(dense), when)
     else:
-        summed = reduce_in_buckets(tensors, bucket_bytes, lambda each: reduction.sum(each, when))
+        summed = reduce_in_buckets(
+            tensors, bucket_bytes, lambda each: reduction.sum_all(each, when)
+        )
     for place, value in zip(dense, summed, strict=True):
         results[place] = value
     for i, value in enumerate(values):

@@ -1,5 +1,8 @@
 """MPI all-reduce between workers, through host memory.
 
+Workers that all run on one machine add up in memory that they share (`shared_memory`); else MPI's
+own all-reduce sends between them.
+
 Each reduction is an operation in TensorFlow's graph that calls MPI and gives the interpreter back
 while it waits, so the backward pass goes on meanwhile. MPI matches collectives by their order:
 within a graph a token is passed from each call to the next.
@@ -7,8 +10,10 @@ within a graph a token is passed from each call to the next.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +22,7 @@ import tensorflow as tf
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.host_buffers import HostBuffers
+from tfdp.collectives.shared_memory import SharedMemory
 from tfdp.errors import ClusterError, UnsupportedError
 
 _TOLD_BYTES = 96
@@ -53,13 +59,18 @@ class Mpi(Reducer):
 
 
 class MpiReduction(WorkerReduction):
-    """Collectives on a communicator of our own."""
+    """Collectives on a communicator of our own.
 
-    def __init__(self) -> None:
+    Args:
+        share_memory: add up in shared memory where all workers run on one machine.
+    """
+
+    def __init__(self, share_memory: bool = True) -> None:
         from mpi4py import MPI
 
         self._mpi = MPI
         self._world = MPI.COMM_WORLD.Dup()
+        self._memory = _shared_memory(self._world, MPI) if share_memory else None
         self._tokens: weakref.WeakKeyDictionary[Any, tf.Tensor] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self._buffers = HostBuffers()
@@ -69,10 +80,24 @@ class MpiReduction(WorkerReduction):
         """This process's rank; it has to be its worker index."""
         return int(self._world.Get_rank())
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the workers add up in memory that they share."""
+        return self._memory is not None
+
     def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
+        return self.sum_all([vector], when)[0]
+
+    def sum_all(
+        self, vectors: Sequence[tf.Tensor], when: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
+        if self._memory is None and len(vectors) > 1:
+            return super().sum_all(vectors, when)
         condition = tf.constant(True) if when is None else when
-        (summed,) = self._call(self._sum_array, [vector, condition], [vector.dtype])
-        summed.set_shape(vector.shape)
+        dtypes = [vector.dtype for vector in vectors]
+        summed = self._call(self._sum_arrays, [condition, *vectors], dtypes)
+        for vector, total in zip(vectors, summed, strict=True):
+            total.set_shape(vector.shape)
         return summed
 
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
@@ -83,7 +108,7 @@ class MpiReduction(WorkerReduction):
     def _call(self, function: Any, inputs: list[tf.Tensor], dtypes: list[tf.DType]) -> Any:
         """Runs `function` on arrays, after all calls that stand before it in the program."""
         if tf.executing_eagerly():
-            return [tf.constant(function(*[value.numpy() for value in inputs]))]
+            return [tf.constant(each) for each in function(*[value.numpy() for value in inputs])]
         graph = tf.compat.v1.get_default_graph()
         if getattr(graph, "is_control_flow_graph", False):
             raise UnsupportedError(
@@ -97,24 +122,33 @@ class MpiReduction(WorkerReduction):
 
         def ordered(token: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
             # An exception here becomes a tf.errors.OpError with its text.
-            return token, function(*arrays)
+            return token, *function(*arrays)
 
         with tf.device("/device:CPU:0"):
             token, *results = tf.numpy_function(ordered, [token, *inputs], [tf.int8, *dtypes])
         self._tokens[graph] = token
         return results
 
-    def _sum_array(self, vector: np.ndarray, when: np.ndarray) -> np.ndarray:
-        if not when or vector.size == 0:
-            return vector
-        vector = np.ascontiguousarray(vector)
+    def _sum_arrays(self, when: np.ndarray, *vectors: np.ndarray) -> Sequence[np.ndarray]:
+        size = sum(vector.size for vector in vectors)
+        if not when or size == 0:
+            return vectors
+        what = f"a sum of {size} {vectors[0].dtype} numbers"
         with self._lock:
-            self._check_same(f"a sum of {vector.size} {vector.dtype} numbers")
-            if _is_short_float(vector):
-                return self._sum_short_floats(vector)
-            total = self._buffers.empty(vector.size, vector.dtype).reshape(vector.shape)
-            self._world.Allreduce(vector, total, op=self._mpi.SUM)
-            return total
+            if self._memory is None:
+                (vector,) = vectors
+                self._check_same(what)
+                return [self._sum_sent(np.ascontiguousarray(vector))]
+            totals = [self._buffers.empty(vector.size, vector.dtype) for vector in vectors]
+            _refuse(self._memory.sum(vectors, totals, what))
+            return totals
+
+    def _sum_sent(self, vector: np.ndarray) -> np.ndarray:
+        if _is_short_float(vector):
+            return self._sum_short_floats(vector)
+        total = self._buffers.empty(vector.size, vector.dtype)
+        self._world.Allreduce(vector, total, op=self._mpi.SUM)
+        return total
 
     def _check_same(self, what: str) -> None:
         """Compares what the workers are about to do: MPI itself would wait for ever, or mix it up.
@@ -124,18 +158,16 @@ class MpiReduction(WorkerReduction):
         Raises:
             ClusterError: on every worker, where they differ.
         """
+        if self._memory is not None:
+            _refuse(self._memory.agree(what))
+            return
         mine = np.zeros(_TOLD_BYTES, np.uint8)
         text = what.encode()[:_TOLD_BYTES]
         mine[: len(text)] = np.frombuffer(text, np.uint8)
         told = np.empty((self._world.Get_size(), _TOLD_BYTES), np.uint8)
         self._world.Allgather(mine, told)
         if (told != mine).any():
-            texts = [bytes(each).rstrip(b"\0").decode(errors="replace") for each in told]
-            said = "; ".join(f"worker {worker}: {each}" for worker, each in enumerate(texts))
-            raise ClusterError(
-                f"the workers came to different reductions ({said}).",
-                hint="All workers have to run the same program on the same model, in one order.",
-            )
+            _refuse([bytes(each).rstrip(b"\0").decode(errors="replace") for each in told])
 
     def _sum_short_floats(self, vector: np.ndarray) -> np.ndarray:
         """Sums 16-bit floats, which MPI cannot add, in float32: two roundings, whatever N.
@@ -156,7 +188,7 @@ class MpiReduction(WorkerReduction):
         self._world.Allgather(_movable(total), _movable(padded))
         return padded[: vector.size]
 
-    def _gather_array(self, rows: np.ndarray) -> np.ndarray:
+    def _gather_array(self, rows: np.ndarray) -> Sequence[np.ndarray]:
         mine = _movable(np.ascontiguousarray(rows))
         with self._lock:
             self._check_same(f"rows of shape {mine.shape[1:]} of {rows.dtype} numbers to join")
@@ -166,7 +198,29 @@ class MpiReduction(WorkerReduction):
             row = int(np.prod(mine.shape[1:], dtype=np.int64))
             sizes = [int(count) * row for count in counts]
             self._world.Allgatherv(mine, [joined, sizes])
-        return joined.view(rows.dtype)
+        return [joined.view(rows.dtype)]
+
+
+def _shared_memory(world: Any, mpi: Any) -> SharedMemory | None:
+    """Memory that all workers share; None where they do not run on one machine, or it is full."""
+    node = world.Split_type(mpi.COMM_TYPE_SHARED)
+    memory = None
+    if 1 < node.Get_size() == world.Get_size():
+        with contextlib.suppress(mpi.Exception):
+            memory = SharedMemory(node, mpi)
+    all_have_it = world.allreduce(memory is not None, op=mpi.LAND)
+    return memory if all_have_it else None
+
+
+def _refuse(different: Sequence[str] | None) -> None:
+    """Raises ClusterError where the workers are about to do different things."""
+    if different is None:
+        return
+    said = "; ".join(f"worker {worker}: {each}" for worker, each in enumerate(different))
+    raise ClusterError(
+        f"the workers came to different reductions ({said}).",
+        hint="All workers have to run the same program on the same model, in one order.",
+    )
 
 
 def _is_short_float(array: np.ndarray) -> bool:

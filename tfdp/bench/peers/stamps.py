@@ -40,9 +40,9 @@ class Notes:
         self.ready.clear()
         self.ended.clear()
 
-    def stamp(self, after: Any) -> tf.Tensor:
-        """The time at which a tensor is there."""
-        with tf.device(_HOST), tf.control_dependencies([after]):
+    def stamp(self, *after: Any) -> tf.Tensor:
+        """The time at which tensors are there."""
+        with tf.device(_HOST), tf.control_dependencies(after):
             return tf.timestamp()
 
     def note_loss(self, loss: tf.Tensor, replica: int) -> None:
@@ -54,7 +54,7 @@ class Notes:
         _call(note, [self.stamp(loss)])
 
     def note_bucket(
-        self, number: int, replica: int, ready: tf.Tensor, total: tf.Tensor, size: int
+        self, number: int, replica: int, ready: tf.Tensor, ended: tf.Tensor, size: int
     ) -> None:
         """While a reduction is traced."""
         self.sizes[number] = size
@@ -63,7 +63,7 @@ class Notes:
             self.ready.setdefault(number, {})[replica] = float(begin)
             self.ended.setdefault(number, {})[replica] = float(end)
 
-        _call(note, [ready, self.stamp(total)])
+        _call(note, [ready, ended])
 
 
 class StampedWorkers(WorkerReduction):
@@ -88,11 +88,20 @@ class StampedWorkers(WorkerReduction):
         self._count = 0
 
     def sum(self, vector: tf.Tensor, when: tf.Tensor | None = None) -> tf.Tensor:
+        return self.sum_all([vector], when)[0]
+
+    def sum_all(
+        self, vectors: Sequence[tf.Tensor], when: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
         number, self._count = self._count, self._count + 1
-        ready = self._notes.stamp(vector)
-        total = tf.identity(vector) if self._inner is None else self._inner.sum(vector, when)
-        self._notes.note_bucket(number, 0, ready, total, _bytes(vector))
-        return total
+        ready = self._notes.stamp(*vectors)
+        if self._inner is None:
+            totals = [tf.identity(vector) for vector in vectors]
+        else:
+            totals = self._inner.sum_all(vectors, when)
+        size = sum(_bytes(vector) for vector in vectors)
+        self._notes.note_bucket(number, 0, ready, self._notes.stamp(*totals), size)
+        return totals
 
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
         return rows if self._inner is None else self._inner.gather(rows)
@@ -126,7 +135,8 @@ class StampedDevices(LocalReduction):
         ready = [self._notes.stamp(vector) for vector in vectors]
         totals = list(vectors) if self._silent else self._inner.sum(vectors, devices)
         for replica, (begin, total) in enumerate(zip(ready, totals, strict=True)):
-            self._notes.note_bucket(number, replica, begin, total, _bytes(total))
+            ended = self._notes.stamp(total)
+            self._notes.note_bucket(number, replica, begin, ended, _bytes(total))
         return totals
 
 
