@@ -10,10 +10,11 @@ import tensorflow as tf
 import tfdp
 from tfdp.cluster.tf_config import read_tf_config
 from tfdp.collectives.collective import CollectiveReduction
-from tfdp.collectives.instance_keys import PERIOD
+from tfdp.collectives.instance_keys import FIRST, PERIOD
 
-STEPS = 4 * PERIOD
-WARM = PERIOD + 1
+# A step has three operations, of which one runs in every other step.
+WARM = FIRST // 2 + 2 * PERIOD
+STEPS = WARM + 3 * PERIOD
 
 
 def contribution(step: Any, replica: int) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfdp
-from tfdp.collectives.instance_keys import PERIOD, KeyRanges, RecycledKeys, signature
+from tfdp.collectives.instance_keys import FIRST, PERIOD, KeyRanges, RecycledKeys, signature
 
 DEADLINE_SECONDS = 180
 
@@ -18,6 +18,8 @@ DEADLINE_SECONDS = 180
 def test_a_kind_takes_its_numbers_in_turn_and_nobody_elses() -> None:
     new = iter(range(10**6))
     keys = RecycledKeys(lambda: next(new))
+    first = [keys.next("ab"[step % 2]) for step in range(FIRST)]
+    assert first == list(range(FIRST))  # whatever they are
     taken: dict[str, list[int]] = {"a": [], "b": []}
     for step in range(3 * PERIOD):
         taken["a"].append(keys.next("a"))
@@ -27,7 +29,7 @@ def test_a_kind_takes_its_numbers_in_turn_and_nobody_elses() -> None:
     assert len(set(taken["a"])) == PERIOD
     assert not set(taken["a"]) & set(taken["b"])
     unknown = [keys.next(None) for _ in range(3 * PERIOD)]
-    assert len({*unknown, *taken["a"], *taken["b"]}) == 3 * PERIOD + 2 * PERIOD
+    assert len({*first, *unknown, *taken["a"], *taken["b"]}) == FIRST + 3 * PERIOD + 2 * PERIOD
 
 
 def test_what_makes_operations_alike() -> None:
@@ -46,14 +48,18 @@ def test_ranges_do_not_overlap(collide: bool, monkeypatch: pytest.MonkeyPatch) -
     if collide:
         monkeypatch.setattr(zlib, "crc32", lambda _: 2**24 - 1)
     ranges = KeyRanges()
-    counts = [0, 1, PERIOD - 1, PERIOD, 2**31 - 1, -(2**31)]
+    counts = [FIRST, FIRST + 1, FIRST + PERIOD - 1, FIRST + PERIOD, 2**31 - 1, -(2**31), -1]
     numbers: dict[Any, set[int]] = {}
     for kind in (("reduce", n) for n in range(50)):
         numbers[kind] = {int(ranges.key(kind, tf.constant(count))) for count in counts}
         assert numbers[kind] == {int(ranges.key(kind, tf.constant(count))) for count in counts}
     unknown = {int(ranges.key(None, tf.constant(count))) for count in counts[:-1]}
     assert len(unknown) == len(counts) - 1
-    everything = [number for each in [*numbers.values(), unknown] for number in each]
+    in_order = [0, 1, FIRST - 1]
+    first = {int(ranges.key(("reduce", 7), tf.constant(count))) for count in in_order}
+    assert first == {int(ranges.key(("gather", 7), tf.constant(count))) for count in in_order}
+    assert len(first) == len(in_order)
+    everything = [number for each in [*numbers.values(), unknown, first] for number in each]
     assert len(everything) == len(set(everything))
     assert all(0 <= number < 2**31 for number in everything)
 

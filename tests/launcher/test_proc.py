@@ -22,7 +22,7 @@ with open("/dev/zero", "rb") as zeros, open("/dev/null", "wb") as null:
     for _ in range(50):
         null.write(zeros.read(1_000_000))
 start = time.process_time()
-while time.process_time() - start < 0.3:
+while time.process_time() - start < 0.35:
     pass
 print("ready", flush=True)
 time.sleep(60)
@@ -42,7 +42,7 @@ def test_the_work_of_a_process_group() -> None:
         times = [each.cpu_times() for each in everyone]
         assert len(everyone) == 2
         assert work.cpu_seconds == pytest.approx(sum(t.user + t.system for t in times), abs=0.05)
-        assert work.cpu_seconds >= 0.6
+        assert work.cpu_seconds >= 2 * 0.3  # the kernel counts in ticks of 10 ms, for each process
         counted = [each.io_counters() for each in everyone]
         assert work.io_bytes == sum(c.read_chars + c.write_chars for c in counted)
         assert work.io_bytes >= 2 * 50 * 2 * 1_000_000

@@ -7,6 +7,11 @@ take it, lets the memory grow with every step; a number that is taken again cost
 A number may come back when no worker is still busy with the operation that had it before. The
 operations of a group run one after the other, and one cannot end on a worker before it has begun
 on all: so the operation before the last is over everywhere.
+
+Workers that disagree about a shape then wait for different numbers, and for ever. So the first
+operations are numbered as they come, whatever their shape: TensorFlow sees one number with two
+shapes and says so. A program that is not the same on all workers shows it there; a disagreement
+that begins later is a stall, which the supervisor of `tfdp launch` names.
 """
 
 from __future__ import annotations
@@ -19,8 +24,12 @@ import tensorflow as tf
 PERIOD = 32
 """How many numbers an operation of one kind, dtype and shape takes in turn."""
 
+FIRST = 1024
+"""How many operations of a group are numbered as they come: 2 MB that stay."""
+
 _BASES = 2**24
 _NEVER_AGAIN = _BASES * PERIOD  # and above: for shapes that are known only when they run
+_IN_ORDER = 2 * _NEVER_AGAIN  # and above: the first operations
 
 
 def signature(kind: str, tensor: tf.Tensor) -> Hashable | None:
@@ -39,6 +48,7 @@ class RecycledKeys:
 
     def __init__(self, new: Callable[[], int]) -> None:
         self._new = new
+        self._first = FIRST
         self._used: dict[Hashable, list[int]] = {}
         self._count: dict[Hashable, int] = {}
 
@@ -48,7 +58,8 @@ class RecycledKeys:
         Args:
             kind: its `signature`; with None the number is never taken again.
         """
-        if kind is None:
+        if kind is None or self._first > 0:
+            self._first -= 1
             return self._new()
         used = self._used.setdefault(kind, [])
         count = self._count.get(kind, 0)
@@ -84,4 +95,6 @@ class KeyRanges:
         base = zlib.crc32(repr(kind).encode()) % _BASES
         while self._taken.setdefault(base, kind) != kind:
             base = (base + 1) % _BASES
-        return base * PERIOD + tf.math.floormod(count, PERIOD)
+        again = base * PERIOD + tf.math.floormod(count, PERIOD)
+        first = tf.logical_and(count >= 0, count < FIRST)
+        return tf.where(first, _IN_ORDER + tf.clip_by_value(count, 0, FIRST), again)
