@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.collectives.mpi_group import _mpiexec, run
+from tfdp.collectives import shared_memory
 
 PROGRAM = "tests.collectives.memory_program"
 RANKS = range(3)
@@ -78,3 +81,22 @@ def test_ranks_that_are_about_to_do_other_things_are_told_so(
 
 def test_no_rank_overtakes_another(cases: Any, tmp_path: Path) -> None:
     assert run("many", tmp_path, len(RANKS), PROGRAM) == [{"wrong": 0}] * 3
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "workers", "enough"), [(64, 8, True), (64, 16, False), (0, 2, False)]
+)
+def test_little_room_is_seen_before_it_is_used(
+    free_mb: int, workers: int, enough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker takes 3 MiB; as much again is left to others."""
+    monkeypatch.setattr(shared_memory, "_WHERE", tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_mb * 10**6))
+    assert shared_memory.has_room(workers) is enough
+
+
+def test_no_shared_memory_without_a_place_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_memory, "_WHERE", tmp_path / "none")
+    assert not shared_memory.has_room(2)

@@ -22,7 +22,7 @@ import tensorflow as tf
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.host_buffers import HostBuffers
-from tfdp.collectives.shared_memory import SharedMemory
+from tfdp.collectives.shared_memory import SharedMemory, has_room
 from tfdp.errors import ClusterError, UnsupportedError
 
 _TOLD_BYTES = 96
@@ -204,10 +204,13 @@ class MpiReduction(WorkerReduction):
 def _shared_memory(world: Any, mpi: Any) -> SharedMemory | None:
     """Memory that all workers share; None where they do not run on one machine, or it is full."""
     node = world.Split_type(mpi.COMM_TYPE_SHARED)
+    workers = node.Get_size()
+    possible = 1 < workers == world.Get_size() and has_room(workers)
+    if not world.allreduce(possible, op=mpi.LAND):
+        return None
     memory = None
-    if 1 < node.Get_size() == world.Get_size():
-        with contextlib.suppress(mpi.Exception):
-            memory = SharedMemory(node, mpi)
+    with contextlib.suppress(mpi.Exception):
+        memory = SharedMemory(node, mpi)
     all_have_it = world.allreduce(memory is not None, op=mpi.LAND)
     return memory if all_have_it else None
 

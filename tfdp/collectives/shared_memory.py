@@ -11,8 +11,10 @@ barrier a piece.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,21 @@ SMALL_BYTES = 32 * 1024
 _PLACES = 3
 _TOLD_BYTES = 128
 _PAGE_BYTES = 4096
+_BYTES = _PLACES * (PIECE_BYTES + _PAGE_BYTES)
 _SPIN_SECONDS = 100e-6
 _SLEEP_SECONDS = 50e-6
+_WHERE = Path("/dev/shm")
+
+
+def has_room(workers: int) -> bool:
+    """Whether the system still has the memory that so many workers of a machine would share.
+
+    Containers often have 64 MB of it. An MPI may promise more than there is, and the process that
+    writes there is killed by SIGBUS.
+    """
+    if not _WHERE.is_dir():
+        return False
+    return shutil.disk_usage(_WHERE).free >= 2 * workers * _BYTES
 
 
 class SharedMemory:
@@ -43,11 +58,10 @@ class SharedMemory:
         self._node = node
         self._rank = int(node.Get_rank())
         self._workers = int(node.Get_size())
-        size = _PLACES * (PIECE_BYTES + _PAGE_BYTES)
-        self._window = mpi.Win.Allocate_shared(size, 1, comm=node)
+        self._window = mpi.Win.Allocate_shared(_BYTES, 1, comm=node)
         self._window.Lock_all()
         memory = [
-            np.frombuffer(self._window.Shared_query(rank)[0], np.uint8, size)
+            np.frombuffer(self._window.Shared_query(rank)[0], np.uint8, _BYTES)
             for rank in range(self._workers)
         ]
         pieces, told = _PLACES * PIECE_BYTES, _PLACES * _PAGE_BYTES

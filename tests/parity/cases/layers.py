@@ -61,13 +61,14 @@ add(
 
 @case(**(EVERYWHERE | UP_TO_EIGHT))
 def layer_batch_norm_synchronized(scope: Scope) -> Result:
+    """Without a bias before it: its gradient is zero, so rounding would be all that it learns."""
     x, y = rows(27)
 
     def model() -> keras.Model:
         return keras.Sequential(
             [
                 layers.Input((6,)),
-                layers.Dense(8),
+                layers.Dense(8, use_bias=False),
                 layers.BatchNormalization(synchronized=True),
                 layers.Activation("relu"),
                 layers.Dense(1),
