@@ -11,7 +11,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from mpi4py import MPI
 
 from tfdp.collectives.shared_memory import PIECE_BYTES, SMALL_BYTES, SharedMemory
 from tfdp.launcher.values import save_value
@@ -74,6 +73,8 @@ def many(memory: SharedMemory, rank: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    from mpi4py import MPI  # not above: the tests import this module without MPI, too
+
     own_rank = MPI.COMM_WORLD.Get_rank()
     found = globals()[sys.argv[1]](SharedMemory(MPI.COMM_WORLD, MPI), own_rank)
     save_value(found, Path(sys.argv[2]) / str(own_rank), what="the result")

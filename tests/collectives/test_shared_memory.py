@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.collectives.mpi_group import _mpiexec, run
+from tests.collectives import memory_program as cases
+from tests.collectives.mpi_group import run
 from tfdp.collectives import shared_memory
 
 PROGRAM = "tests.collectives.memory_program"
@@ -21,25 +22,12 @@ pytestmark = pytest.mark.multi_process
 
 
 @pytest.fixture(scope="module")
-def cases() -> Any:
-    _mpiexec()  # or skips
-    from tests.collectives import memory_program
-
-    return memory_program
-
-
-@pytest.fixture(scope="module")
-def results(cases: Any, tmp_path_factory: Any) -> list[dict[str, Any]]:
+def results(tmp_path_factory: Any) -> list[dict[str, Any]]:
     return run("sums", tmp_path_factory.mktemp("sums"), len(RANKS), PROGRAM)
 
 
-DTYPES = ("int8", "int64", "float16", "bfloat16", "float32", "float64")
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sums_of_whole_numbers_are_exact(
-    results: list[dict[str, Any]], cases: Any, dtype: str
-) -> None:
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+def test_sums_of_whole_numbers_are_exact(results: list[dict[str, Any]], dtype: str) -> None:
     """From one element to more than five pieces, and to both sides of each limit."""
     for place, size in enumerate(cases.sizes(dtype)):
         given = [cases.integers(dtype, size, rank).astype(np.float64) for rank in RANKS]
@@ -47,9 +35,9 @@ def test_sums_of_whole_numbers_are_exact(
             np.testing.assert_array_equal(result[f"exact {dtype}"][place], sum(given))
 
 
-@pytest.mark.parametrize("dtype", DTYPES[2:])
+@pytest.mark.parametrize("dtype", cases.DTYPES[2:])
 def test_rounding_is_bounded_and_the_same_everywhere(
-    results: list[dict[str, Any]], cases: Any, dtype: str
+    results: list[dict[str, Any]], dtype: str
 ) -> None:
     """Within (N - 1) eps sum|x| (Higham 2002, eq. 4.4)."""
     values = np.array([cases.normal(dtype, rank).astype(np.float64) for rank in RANKS])
@@ -59,18 +47,14 @@ def test_rounding_is_bounded_and_the_same_everywhere(
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
-def test_several_vectors_that_pieces_cut_anywhere(
-    results: list[dict[str, Any]], cases: Any
-) -> None:
+def test_several_vectors_that_pieces_cut_anywhere(results: list[dict[str, Any]]) -> None:
     for place, size in enumerate(cases.MEMBERS):
         given = [cases.integers("float32", size, rank).astype(np.float64) for rank in RANKS]
         for result in results:
             np.testing.assert_array_equal(result["members"][place], sum(given))
 
 
-def test_ranks_that_are_about_to_do_other_things_are_told_so(
-    results: list[dict[str, Any]], cases: Any
-) -> None:
+def test_ranks_that_are_about_to_do_other_things_are_told_so(results: list[dict[str, Any]]) -> None:
     after = sum(cases.integers("float32", 700_000, rank).astype(np.float64) for rank in RANKS)
     for result in results:
         assert result["agree"] is None
@@ -79,7 +63,7 @@ def test_ranks_that_are_about_to_do_other_things_are_told_so(
         np.testing.assert_array_equal(result["after"], after)
 
 
-def test_no_rank_overtakes_another(cases: Any, tmp_path: Path) -> None:
+def test_no_rank_overtakes_another(tmp_path: Path) -> None:
     assert run("many", tmp_path, len(RANKS), PROGRAM) == [{"wrong": 0}] * 3
 
 

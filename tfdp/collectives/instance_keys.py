@@ -97,4 +97,4 @@ class KeyRanges:
             base = (base + 1) % _BASES
         again = base * PERIOD + tf.math.floormod(count, PERIOD)
         first = tf.logical_and(count >= 0, count < FIRST)
-        return tf.where(first, _IN_ORDER + tf.clip_by_value(count, 0, FIRST), again)
+        return tf.where(first, _IN_ORDER + count, again)

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfdp.collectives.agreement import TOLD_BYTES, different, told
 from tfdp.collectives.base import Reducer, Topology
 from tfdp.collectives.between_workers import WorkerReduction
 from tfdp.collectives.host_buffers import HostBuffers
-from tfdp.collectives.shared_memory import SharedMemory, has_room
+from tfdp.collectives.shared_memory import SharedMemory, has_room, is_short_float
 from tfdp.errors import ClusterError, UnsupportedError
 
-_TOLD_BYTES = 96
 _EXTRA = 'pip install "tfdp[mpi]" brings mpi4py and an MPI'
 
 
@@ -144,7 +144,7 @@ class MpiReduction(WorkerReduction):
             return totals
 
     def _sum_sent(self, vector: np.ndarray) -> np.ndarray:
-        if _is_short_float(vector):
+        if is_short_float(vector):
             return self._sum_short_floats(vector)
         total = self._buffers.empty(vector.size, vector.dtype)
         self._world.Allreduce(vector, total, op=self._mpi.SUM)
@@ -161,13 +161,9 @@ class MpiReduction(WorkerReduction):
         if self._memory is not None:
             _refuse(self._memory.agree(what))
             return
-        mine = np.zeros(_TOLD_BYTES, np.uint8)
-        text = what.encode()[:_TOLD_BYTES]
-        mine[: len(text)] = np.frombuffer(text, np.uint8)
-        told = np.empty((self._world.Get_size(), _TOLD_BYTES), np.uint8)
-        self._world.Allgather(mine, told)
-        if (told != mine).any():
-            _refuse([bytes(each).rstrip(b"\0").decode(errors="replace") for each in told])
+        by_workers = np.empty((self._world.Get_size(), TOLD_BYTES), np.uint8)
+        self._world.Allgather(told(what), by_workers)
+        _refuse(different(list(by_workers)))
 
     def _sum_short_floats(self, vector: np.ndarray) -> np.ndarray:
         """Sums 16-bit floats, which MPI cannot add, in float32: two roundings, whatever N.
@@ -215,21 +211,17 @@ def _shared_memory(world: Any, mpi: Any) -> SharedMemory | None:
     return memory if all_have_it else None
 
 
-def _refuse(different: Sequence[str] | None) -> None:
+def _refuse(disagreement: Sequence[str] | None) -> None:
     """Raises ClusterError where the workers are about to do different things."""
-    if different is None:
+    if disagreement is None:
         return
-    said = "; ".join(f"worker {worker}: {each}" for worker, each in enumerate(different))
+    said = "; ".join(f"worker {worker}: {each}" for worker, each in enumerate(disagreement))
     raise ClusterError(
         f"the workers came to different reductions ({said}).",
         hint="All workers have to run the same program on the same model, in one order.",
     )
 
 
-def _is_short_float(array: np.ndarray) -> bool:
-    return array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
-
-
 def _movable(array: np.ndarray) -> np.ndarray:
     """The same memory in a dtype that MPI has: 16-bit floats as integers."""
-    return array.view(np.uint16) if _is_short_float(array) else array
+    return array.view(np.uint16) if is_short_float(array) else array

@@ -14,11 +14,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tfdp.collectives.agreement import TOLD_BYTES, different, told
 
 PIECE_BYTES = 1024 * 1024
 """Small enough that a piece is still in the processor's cache when it is added up."""
@@ -26,7 +28,6 @@ SMALL_BYTES = 32 * 1024
 """Up to here each worker adds up everything by itself: a barrier costs more."""
 
 _PLACES = 3
-_TOLD_BYTES = 128
 _PAGE_BYTES = 4096
 _BYTES = _PLACES * (PIECE_BYTES + _PAGE_BYTES)
 _SPIN_SECONDS = 1e-3
@@ -65,9 +66,11 @@ class SharedMemory:
             np.frombuffer(self._window.Shared_query(rank)[0], np.uint8, _BYTES)
             for rank in range(self._workers)
         ]
-        pieces, told = _PLACES * PIECE_BYTES, _PLACES * _PAGE_BYTES
+        pieces = _PLACES * PIECE_BYTES
         self._pieces = [each[:pieces].reshape(_PLACES, PIECE_BYTES) for each in memory]
-        self._told = [each[pieces : pieces + told].reshape(_PLACES, _PAGE_BYTES) for each in memory]
+        self._told = [
+            each[pieces:].reshape(_PLACES, _PAGE_BYTES)[:, :TOLD_BYTES] for each in memory
+        ]
         self._place = 0
 
     def sum(
@@ -92,14 +95,11 @@ class SharedMemory:
         take = _cut(totals, PIECE_BYTES // dtype.itemsize)
         small = len(put) == 1 and sum(part.nbytes for part in put[0]) <= SMALL_BYTES
         first, pieces = self._place, len(put)
-        self._place += 1
-        self._tell(what, first)
         self._put(first, put[0])
-        self._barrier()
-        different = self._different(first)
-        if different is not None:
-            return different
-        self._place += pieces - 1
+        disagreement = self.agree(what)
+        if disagreement is not None:
+            return disagreement
+        self._place += pieces - 1  # only now: the numbers of pieces may have differed
         with np.errstate(over="ignore", invalid="ignore"):  # infinite, as in TensorFlow
             if small:
                 views = self._views(first, put[0])
@@ -125,26 +125,13 @@ class SharedMemory:
         """
         place = self._place
         self._place += 1
-        self._tell(what, place)
+        self._told[self._rank][place % _PLACES] = told(what)
         self._barrier()
-        return self._different(place)
-
-    def _tell(self, what: str, place: int) -> None:
-        text = np.frombuffer(what.encode()[:_TOLD_BYTES].ljust(_TOLD_BYTES, b"\0"), np.uint8)
-        self._told[self._rank][place % _PLACES][:_TOLD_BYTES] = text
-
-    def _different(self, place: int) -> list[str] | None:
-        told = [bytes(each[place % _PLACES][:_TOLD_BYTES]) for each in self._told]
-        if all(each == told[0] for each in told):
-            return None
-        return [each.rstrip(b"\0").decode(errors="replace") for each in told]
+        return different([each[place % _PLACES] for each in self._told])
 
     def _put(self, place: int, parts: Sequence[np.ndarray]) -> None:
-        room = self._views(place, parts)[self._rank]
-        begin = 0
-        for part in parts:
-            room[begin : begin + part.size] = part
-            begin += part.size
+        for there, part in _side_by_side(self._views(place, parts)[self._rank], parts):
+            there[:] = part
 
     def _views(self, place: int, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Each worker's piece in a place, as large as the parts together and of their dtype."""
@@ -195,15 +182,28 @@ def _cut(vectors: Sequence[np.ndarray], size: int) -> list[list[np.ndarray]]:
 
 
 def _spread(piece: np.ndarray, parts: Sequence[np.ndarray]) -> None:
+    for there, part in _side_by_side(piece, parts):
+        part[:] = there
+
+
+def _side_by_side(
+    piece: np.ndarray, parts: Sequence[np.ndarray]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each part and where it stands in the piece."""
     begin = 0
     for part in parts:
-        part[:] = piece[begin : begin + part.size]
+        yield piece[begin : begin + part.size], part
         begin += part.size
+
+
+def is_short_float(array: np.ndarray) -> bool:
+    """Whether these are 16-bit floats."""
+    return array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
 
 
 def _added(parts: Sequence[np.ndarray], out: np.ndarray | None = None) -> np.ndarray:
     """Adds arrays up from the first to the last, into `out`, which may be the first."""
-    if parts[0].dtype.itemsize == 2 and parts[0].dtype.kind not in "iu":
+    if is_short_float(parts[0]):
         exact = parts[0].astype(np.float32)
         for part in parts[1:]:
             exact += part.astype(np.float32)
