@@ -147,7 +147,7 @@ def test_a_data_set_of_the_users_is_refused(tmp_path: Path) -> None:
 def test_arguments() -> None:
     parse = build_parser().parse_args
     options = parse(["bench", "input"])
-    assert (options.configs, options.pipelines, options.rows) == ([], (1, 2, 4), (20_000,))
+    assert (options.configs, options.pipelines, options.rows) == ([], (1, 2, 4), (100_000,))
     options = parse(["bench", "input", "a.yaml", "--rows", "10_000,2", "--kinds", "npz, csv"])
     assert (options.configs, options.rows) == (["a.yaml"], (10_000, 2))
     assert options.kinds == ("npz", "csv")

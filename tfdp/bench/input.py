@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -50,7 +49,7 @@ class InputOptions:
 
     configs: tuple[tuple[str, DataConfig, Path], ...] = ()
     made: tuple[str, ...] = tuple(KINDS)
-    rows: tuple[int, ...] = (20_000,)
+    rows: tuple[int, ...] = (100_000,)
     global_batch: int = 128
     pipelines: tuple[int, ...] = (1, 2, 4)
     repetitions: int = 5
@@ -146,25 +145,6 @@ def measure_one(
     Raises:
       DataError: it is a tf.data.Dataset of the user's: there is nothing to compare it with.
     """
-    with _policy_unsaid():
-        return _measure(name, config, directory, options)
-
-
-@contextmanager
-def _policy_unsaid() -> Iterator[None]:
-    """Each of the many pipelines of a measurement would say how it is sharded."""
-    log = logging.getLogger("tfdp.data")
-    level = log.level
-    log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-
-
-def _measure(
-    name: str, config: DataConfig, directory: Path, options: InputOptions
-) -> InputMeasurement:
     loaded: list[Examples] = []
     load_seconds = _timed(lambda: loaded.append(load_data(config, directory).train))
     examples = loaded[0]

@@ -23,6 +23,7 @@ _CLASSES = 10
 _COLUMNS = 8
 _SHARDS = 8
 _MOST_FILES = 5_000
+_BY_FILE = "tfrecord_by_file"
 
 
 def make_data(kind: str, rows: int, folder: Path) -> DataConfig:
@@ -39,6 +40,8 @@ def make_data(kind: str, rows: int, folder: Path) -> DataConfig:
     if kind not in KINDS:
         raise ConfigError(unknown(kind, KINDS, what="kind of made-up data"))
     arguments = KINDS[kind](rows, folder)
+    if kind == _BY_FILE:
+        return DataConfig(name="tfrecord", arguments=arguments, shard="file")
     return DataConfig(name=kind, arguments=arguments)
 
 
@@ -103,6 +106,8 @@ KINDS: Final[dict[str, Callable[[int, Path], dict[str, Any]]]] = {
     "csv": _csv,
     "parquet": _parquet,
     "tfrecord": _tfrecord,
+    _BY_FILE: _tfrecord,
     "image_folder": _image_folder,
 }
-"""Names of sources, each with what writes examples for it."""
+"""Names of sources, each with what writes examples for it; one is there twice, as each pipeline
+may parse its part of all records, or read files of its own."""

@@ -261,15 +261,15 @@ def _add_input(benchmarks: Any) -> None:
         metavar="NAME,...",
         type=_names,
         help="made-up data, as in npz,tfrecord (default, without CONFIG: npz, csv, parquet, "
-        "tfrecord and image_folder)",
+        "tfrecord, tfrecord_by_file, whose pipelines read files of their own, and image_folder)",
     )
     parser.add_argument(
         "--rows",
         metavar="N,...",
         type=numbers,
-        default=(20_000,),
+        default=(100_000,),
         help="how many made-up examples; several numbers show whether costs are linear "
-        "(default 20,000; of image_folder at most 5,000)",
+        "(default 100,000; of image_folder at most 5,000)",
     )
     parser.add_argument(
         "--pipelines",

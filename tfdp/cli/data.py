@@ -9,10 +9,12 @@ from typing import Any
 
 from tfdp.cli.common import add_config_arguments, add_set_argument, prepare_runtime
 from tfdp.cli.help_text import paragraph
-from tfdp.cli.numbers import count
+from tfdp.cli.numbers import count, count_or_zero
 from tfdp.cluster.tf_config import ClusterInfo
 from tfdp.config import Config, load_config
+from tfdp.config.checks import service_address
 from tfdp.config.names import DATA_SETS
+from tfdp.errors import ConfigError
 
 
 def add_parser(commands: Any) -> None:
@@ -27,6 +29,7 @@ def add_parser(commands: Any) -> None:
     _add_convert(tools)
     _add_peek(tools)
     _add_prepare(tools)
+    _add_serve(tools)
 
 
 def _add_audit(tools: Any) -> None:
@@ -158,6 +161,45 @@ def _add_prepare(tools: Any) -> None:
     parser.set_defaults(run=run_prepare)
 
 
+def _add_serve(tools: Any) -> None:
+    parser = tools.add_parser(
+        "serve",
+        help="run a tf.data service that decodes the examples of training workers",
+        description=paragraph(
+            "Start a dispatcher and workers of TensorFlow's tf.data service, print the address, "
+            "and serve until SIGTERM or Ctrl-C. A config with data.service set to the address, or "
+            "a script that uses tf.data.experimental.service, then has its training examples read, "
+            "decoded and transformed here. On more machines: --dispatcher with that address. Files "
+            "have to be where they are for the training workers. TensorFlow's servers listen on "
+            "all interfaces and know no password: keep the ports behind a firewall."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=count_or_zero,
+        default=1,
+        help="in this process; one keeps all cores busy (default 1; 0: the dispatcher alone)",
+    )
+    parser.add_argument(
+        "--dispatcher",
+        metavar="ADDRESS",
+        type=_address,
+        help="grpc://host:port of one that runs elsewhere (default: start one here)",
+    )
+    parser.add_argument(
+        "--host",
+        default="localhost",
+        help="the name by which the other machines reach this one (default localhost: there are "
+        "none)",
+    )
+    parser.add_argument(
+        "--port", metavar="P", type=_port, default=0, help="of the dispatcher (default: a free one)"
+    )
+    parser.set_defaults(run=run_serve)
+
+
 def _add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
@@ -247,6 +289,38 @@ def run_prepare(options: argparse.Namespace) -> int:
 
     usual = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     return run(options.name, options.files, options.data_dir or Path(usual).expanduser())
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    """Serves until it is told to end; returns the exit code.
+
+    Raises:
+      TfdpError: the port is in use, or nobody answers at the dispatcher's address.
+    """
+    prepare_runtime()
+
+    from tfdp.data.serve import ServeOptions, serve
+
+    if options.dispatcher is not None and options.port:
+        raise ConfigError("--port is the dispatcher's, and --dispatcher names one elsewhere")
+    if options.dispatcher is not None and not options.workers:
+        raise ConfigError("--workers is 0 and the dispatcher is elsewhere: nothing is to be done")
+    wanted = ServeOptions(options.workers, options.dispatcher, options.host, options.port)
+    serve(wanted, lambda address: print(f"data.service: {address}", flush=True))
+    return 0
+
+
+def _address(text: str) -> str:
+    problem = service_address(text)
+    if problem is not None:
+        raise argparse.ArgumentTypeError(problem)
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f'must be a port, 0 to 65535, got "{text}"')
+    return int(text)
 
 
 def _rows(text: str) -> int:

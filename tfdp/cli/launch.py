@@ -152,6 +152,13 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--run-dir", metavar="DIR", help="where to write results")
     add_resume_argument(group)
+    group.add_argument(
+        "--data-workers",
+        metavar="N",
+        type=count,
+        help="start a tf.data service with N workers on this machine beside the group, which "
+        "reads, decodes and transforms the training examples (data.service; tfdp data serve)",
+    )
 
 
 def _add_emit(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +203,7 @@ def run(options: argparse.Namespace) -> int:
         log_directory=options.log_dir,
         verbose=options.verbose,
         mpi=options.mpi,
+        data_workers=options.data_workers,
     )
     if options.emit is not None:
         return emit(wanted, options.emit, options.output, options.name, options.image)

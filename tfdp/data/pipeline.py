@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from tfdp.data.batches import EpochBatches
 from tfdp.data.cache import cached
 from tfdp.data.finish import Transform
 from tfdp.data.sources.base import Source
-
-_log = logging.getLogger("tfdp.data")
 
 
 def training_batches(
@@ -41,7 +38,7 @@ def training_batches(
       DataError: the transform cannot be used, nothing is left after dropping the remainder, or the
         policy cannot be had.
     """
-    batches = EpochBatches(
+    return EpochBatches(
         _cached(config, source, run_directory),
         global_batch=config.global_batch,
         seed=config.seed,
@@ -55,8 +52,6 @@ def training_batches(
         prefetch=config.prefetch,
         service=config.service,
     )
-    _log.info("sharding: %s", batches.policy)
-    return batches
 
 
 def validation_batches(

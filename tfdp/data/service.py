@@ -28,7 +28,7 @@ from tfdp.errors import DataError
 
 _log = logging.getLogger("tfdp.data")
 
-CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 FIRST_PIECE_SECONDS = 120.0
 _WAITING_PIECES = 256
 """So many later pieces have come: a piece that has not is done here."""
@@ -49,15 +49,14 @@ class Service:
         if source.stays:
             raise DataError(
                 f"data.service: {source.place} cannot be read by a service: {source.stays}.",
-                hint="Unset data.service, or name pictures in folders or arrays.",
+                hint="Leave data.service (of a launch: --data-workers) out, or name pictures in "
+                "folders or arrays.",
             )
-        host, _, port = address.removeprefix("grpc://").rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        except OSError as error:
+        error = unreachable(address)
+        if error is not None:
             raise DataError(
                 f"data.service: nobody answers at {address}: {error}.",
-                hint="Start the dispatcher and its workers first.",
+                hint="Start the dispatcher and its workers first (tfdp data serve).",
             ) from error
         self._address = address
         self._source = source
@@ -143,6 +142,16 @@ class Service:
         return explain(error, self._source) or DataError(
             f"data.service: {str(error.message).splitlines()[0]}"
         )
+
+
+def unreachable(address: str) -> OSError | None:
+    """Why nobody answers at ``grpc://host:port``, or None if somebody does."""
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        return error
+    return None
 
 
 def _first(results: Iterator[Any], address: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -30,6 +31,7 @@ from tfdp.errors import (
     StrategyError,
     UnsupportedError,
 )
+from tfdp.launcher.data_service import DataService
 from tfdp.launcher.emit import Job, kubernetes_manifest, slurm_script
 from tfdp.launcher.environment import GroupShape
 from tfdp.launcher.group import GroupResult
@@ -66,6 +68,7 @@ class LaunchOptions:
     log_directory: Path | None
     verbose: bool
     mpi: bool = False
+    data_workers: int | None = None
 
 
 def launch(options: LaunchOptions, stream: TextIO) -> int:
@@ -81,16 +84,19 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
     addresses, indexes = _hosts(options)
     workers = _workers(options, addresses)
     _check_min_workers(options, workers)
+    _check_data_workers(options, config)
+    logs = new_log_directory(options.log_directory)
+    service = _data_service(options, logs)
     plan = LaunchPlan(
         shape=GroupShape(
             workers,
             options.devices_per_worker,
             options.start_timeout_seconds,
         ),
-        command=_Commands(options, config),
+        command=_Commands(options, config, service),
         addresses=addresses,
         indexes=indexes,
-        log_directory=new_log_directory(options.log_directory),
+        log_directory=logs,
         verbose=options.verbose,
         max_restarts=options.max_restarts,
         min_workers=options.min_workers,
@@ -102,7 +108,37 @@ def launch(options: LaunchOptions, stream: TextIO) -> int:
     here = len(plan.indexes_here())
     whose = "worker, its" if here == 1 else "workers, their"
     _log.info("%d %s output is in %s", here, whose, plan.log_directory)
-    return _report(supervise(plan, os.environ, stream), options)
+    with service or contextlib.nullcontext():
+        return _report(supervise(plan, os.environ, stream), options)
+
+
+def _data_service(options: LaunchOptions, logs: Path) -> DataService | None:
+    if options.data_workers is None:
+        return None
+    return DataService(options.data_workers, os.environ, logs)
+
+
+def _check_data_workers(options: LaunchOptions, config: Config | None) -> None:
+    """Raises a `ConfigError` where ``--data-workers`` cannot be."""
+    if options.data_workers is None:
+        return
+    if config is None:
+        raise ConfigError(
+            "--data-workers only goes with a CONFIG: a program says itself which data sets a "
+            "service is to make",
+            hint="tfdp data serve starts a tf.data service for it.",
+        )
+    if options.hosts is not None:
+        raise ConfigError(
+            "--data-workers starts a service for the workers of one machine; --hosts names several",
+            hint="Run tfdp data serve --host NAME on one of them, and give all of them its "
+            "address: --set data.service=grpc://NAME:PORT",
+        )
+    if config.data.service is not None:
+        raise ConfigError(
+            f"--data-workers starts a tf.data service, and data.service is {config.data.service}",
+            hint="Use one of the two.",
+        )
 
 
 def emit(
@@ -117,6 +153,12 @@ def emit(
     config = _config(options)
     if options.hosts is not None:
         raise ConfigError("--hosts and --emit exclude each other: the scheduler chooses the hosts")
+    if options.data_workers is not None:
+        raise ConfigError(
+            "--data-workers and --emit exclude each other: a service that serves several machines "
+            "is started by itself",
+            hint="Run tfdp data serve --host NAME, and set data.service to its address.",
+        )
     if options.mpi:
         raise ConfigError(
             "--mpi and --emit exclude each other: the scheduler starts MPI's ranks",
@@ -149,14 +191,19 @@ def emit(
 class _Commands:
     """The command of each start: after a failure a run that exists by then is resumed."""
 
-    def __init__(self, options: LaunchOptions, config: Config | None) -> None:
+    def __init__(
+        self, options: LaunchOptions, config: Config | None, service: DataService | None
+    ) -> None:
         self._options = options
         self._config = config
+        self._service = service
 
     def __call__(self, restarts: int) -> Sequence[str]:
         if self._config is None:
             return self._options.program
         command = _train_command(self._options, [sys.executable, "-m", "tfdp"])
+        if self._service is not None:
+            command = (*command, "--set", f"data.service={self._service.address()}")
         decided = self._options.resume != "never"
         return command if decided or not restarts else (*command, *RESUME)
 

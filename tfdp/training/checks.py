@@ -43,8 +43,12 @@ def check_examples_fit_model(examples: Examples, model: keras.Model) -> None:
     place = examples.place if isinstance(examples, Arrays | Source) else "data.function"
     _check_input(row_shape(examples), getattr(model, "input_shape", None), place)
     classes = _classes(model)
-    if classes is not None and isinstance(examples, Arrays) and _is_sparse(model.loss):
+    if classes is None or not _is_sparse(model.loss):
+        return
+    if isinstance(examples, Arrays):
         check_labels(examples.y, classes, examples.place)
+    elif isinstance(examples, Source) and examples.classes is None:
+        examples.classes = classes  # a label that is out of range is named when it is read
 
 
 def row_shape(examples: Examples) -> tuple[int | None, ...] | None:

@@ -148,6 +148,7 @@ def training_feed(config: Config, examples: Examples, run_directory: Path = Path
             steps=steps,
             run_directory=run_directory,
         )
+        _log.info("sharding: %s", batches.policy)
         return Feed(
             batches.dataset,
             None,

@@ -19,6 +19,9 @@ from tfdp.training.files import disk_errors, write_text
 from tfdp.training.lock import take_directory
 
 MAY_CHANGE = (
+    "data.parallel_calls",
+    "data.prefetch",
+    "data.service",
     "training.epochs",
     "training.check_gradients",
     "training.check_replicas_every_steps",

@@ -24,6 +24,8 @@ from tests.data.sources.written import (
 )
 from tfdp.data.batches import EpochBatches
 from tfdp.data.failures import data_errors
+from tfdp.data.sources import csv_files as csv_module
+from tfdp.data.sources import parquet as parquet_module
 from tfdp.data.sources.framing import count_records
 from tfdp.errors import ConfigError, DataError
 
@@ -303,8 +305,15 @@ def test_parquet_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert arrays.x["ids"].tolist() == [[1, 2], [3, 4]]
     assert arrays.x["text"].tolist() == ["a", "b"]
     write("a.parquet", a=[1.0, None], y=[0, 1])
-    with pytest.raises(DataError, match="column 'a' has 1 missing values, the first in row 1"):
+    with pytest.raises(DataError, match=r"a.parquet: column 'a' has no value in row 1"):
         load()
+    write("a.parquet", a=[1.0, 2.0, np.inf], y=[0, 1, 2])
+    with pytest.raises(DataError, match=r"a.parquet: column 'a' is inf in row 2, which is not "):
+        load()
+    monkeypatch.setattr(parquet_module, "_CHUNK_ROWS", 2)
+    with pytest.raises(DataError, match=r"a.parquet: column 'a' is inf in row 2, which is not "):
+        load()
+    assert load(inputs=["y"]).rows == 3
     write("a.parquet", a=[[1], [1, 2]], y=[0, 1])
     with pytest.raises(DataError, match="column 'a' holds lists of different lengths"):
         load()
@@ -318,6 +327,51 @@ def test_parquet_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"parquet needs pyarrow.*\n.*tfdp.parquet"):
         load()
+
+
+def test_tables_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """The same rows as in memory, and the same errors, a few lines at a time."""
+    monkeypatch.setattr(csv_module, "_CHUNK_LINES", 4)
+    path = tmp_path / "a.csv"
+    lines = [f"{i},text {i},{i / 2},{i % 3}" for i in range(11)]
+
+    def load(on_error: str = "fail", **options: Any) -> Any:
+        return open_source("csv", tmp_path, on_error, files="a.csv", target="y", **options)
+
+    def written() -> int:
+        return len(list((tmp_path / "kept").iterdir()))
+
+    path.write_text("\n".join(["i,text,half,y", *lines]))
+    in_memory = load(dtypes={"half": "float32"})
+    on_disk = load(dtypes={"half": "float32"}, on_disk="kept")
+    x, y = on_disk.read({"at": np.arange(11)})
+    assert list(x) == list(in_memory.x) == ["i", "text", "half"]
+    assert [text.decode() for text in x["text"].numpy()] == in_memory.x["text"].tolist()
+    np.testing.assert_array_equal(x["i"], in_memory.x["i"])
+    np.testing.assert_array_equal(x["half"], in_memory.x["half"])
+    np.testing.assert_array_equal(y, in_memory.y)
+    assert written() == 1
+    load(dtypes={"half": "float32"}, on_disk="kept")
+    assert written() == 1  # and not again
+
+    path.write_text("\n".join(["i,text,half,y", *lines[:9], "9,nine,zero,1"]))
+    with pytest.raises(DataError, match=r"a.csv, line 11: column 'half' is 'zero'; expected float"):
+        load(on_disk="kept")
+    assert written() == 1
+    kept = load("skip", on_disk="kept")
+    assert kept.rows == 9
+    assert "left out 1 lines" in caplog.text
+    path.write_text("a,y\n" + "1,0\n" * 5 + "1.5,0\n")
+    assert load().x.tolist() == [1, 1, 1, 1, 1, 1.5]
+    path.write_text("y,a\n" + "1,0\n" * 5 + "1.5,0\n")
+    with pytest.raises(
+        DataError, match=r"'y' holds float32 from row 4 on, but int64 before.\n.*y: float64"
+    ):
+        load(on_disk="kept")
+    path.write_text("a,y\nx,0\n")
+    with pytest.raises(DataError, match="there are no examples"):
+        load("skip", on_disk="kept", dtypes={"a": "int64"})
+    assert written() == 2
 
 
 def test_an_error_inside_tensorflow_that_is_no_bad_example_passes() -> None:

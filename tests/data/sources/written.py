@@ -70,11 +70,16 @@ def _split(folder: Path) -> list[tuple[Path, range]]:
     return [(folder / "0", range(16)), (folder / "1", range(0)), (folder / "2", range(16, ROWS))]
 
 
-def csv_files(folder: Path) -> Any:
+def csv_files(folder: Path, **options: Any) -> Any:
     for path, rows in _split(folder):
         if rows:
             write_csv(path.with_suffix(".csv"), rows)
-    return open_source("csv", folder, files="*.csv", target="y")
+    return open_source("csv", folder, files="*.csv", target="y", **options)
+
+
+def csv_on_disk(folder: Path) -> Any:
+    # The first file's numbers look whole: on disk a column has one type from the start.
+    return csv_files(folder, on_disk="columns", dtypes=dict.fromkeys("abc", "float32"))
 
 
 def write_csv(path: Path, rows: Sequence[int]) -> None:
@@ -84,7 +89,7 @@ def write_csv(path: Path, rows: Sequence[int]) -> None:
         writer.writerows([*map(str, x), i] for x, i in zip(inputs(rows), rows, strict=True))
 
 
-def parquet(folder: Path) -> Any:
+def parquet(folder: Path, **options: Any) -> Any:
     import pyarrow
     import pyarrow.parquet
 
@@ -92,7 +97,11 @@ def parquet(folder: Path) -> Any:
         x = inputs(rows).reshape(-1, 3)
         columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": np.asarray(rows, np.int64)}
         pyarrow.parquet.write_table(pyarrow.table(columns), path.with_suffix(".parquet"))
-    return open_source("parquet", folder, files="*.parquet", target="y")
+    return open_source("parquet", folder, files="*.parquet", target="y", **options)
+
+
+def parquet_on_disk(folder: Path) -> Any:
+    return parquet(folder, on_disk="columns")
 
 
 def tfrecord(folder: Path) -> Any:
@@ -141,6 +150,8 @@ CASES = {
     "npz": Case(npz),
     "csv": Case(csv_files),
     "parquet": Case(parquet),
+    "csv_on_disk": Case(csv_on_disk),
+    "parquet_on_disk": Case(parquet_on_disk),
     "tfrecord": Case(tfrecord),
     "tfrecord_gzip": Case(tfrecord_gzip, pictures=True),
     "image_folder": Case(image_folder, pictures=True),

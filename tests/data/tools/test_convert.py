@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.data.tools.subjects import numbers, pictures, write_numbers
 from tfdp.config import DataConfig
 from tfdp.data.sources.registry import Context, load_source
 from tfdp.data.tools import convert as module
+from tfdp.data.tools import convert_dataset as dataset_module
 from tfdp.data.tools.convert import Converted, ConvertOptions, convert
 from tfdp.data.tools.shards import Shard, plan_shards
 from tfdp.data.tools.subject import Subject, find_subject
@@ -45,6 +47,28 @@ def several(rows):
 
 def ragged(rows):
     return np.zeros((rows, 2), "uint64"), np.zeros(rows)
+
+def dataset(rows, wrong=""):
+    # Batches of 4, shuffled anew in every pass, from the global seed.
+    import tensorflow as tf
+
+    x = {"a": np.arange(rows, dtype="float32"), "b": np.array([f"no {i}" for i in range(rows)])}
+    found = tf.data.Dataset.from_tensor_slices((x, np.arange(rows))).shuffle(rows).batch(4)
+    if wrong == "endless":
+        return found.repeat()
+    if wrong == "tuple":
+        return found.map(lambda x, y: ((x["a"], x["b"]), y))
+    if wrong == "ragged":
+        return found.map(lambda x, y: (tf.strings.split(x["b"]), y))
+    if wrong == "breaks":
+        return found.map(lambda x, y: (tf.debugging.check_numerics(x["a"] / (7 - x["a"]), "x"), y))
+    if wrong == "differs":
+        global passes
+        passes += 1
+        return found.map(lambda x, y: ({**x, "a": x["a"] + passes}, y))
+    return found
+
+passes = 0
 """
 
 
@@ -187,6 +211,54 @@ def test_what_cannot_be_stored(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x is uint64 of shape .2., which cannot be converted"):
         convert(user(tmp_path, "ragged", 4), tmp_path / "out", ConvertOptions())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_data_set_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written in the order of its first pass; stopped in the middle, it goes on."""
+    subject = user(tmp_path, "dataset", 30)
+    out = tmp_path / "out"
+    store = dataset_module.store
+
+    def stop(shard: Shard, *rest: Any) -> Any:
+        if shard.number == 2:
+            raise KeyboardInterrupt
+        return store(shard, *rest)
+
+    with monkeypatch.context() as context:
+        context.setattr(dataset_module, "store", stop)
+        with pytest.raises(KeyboardInterrupt):
+            convert(subject, out, ConvertOptions(shards=4))
+    found = convert(subject, out, ConvertOptions(shards=4, jobs=3))
+    assert (found.rows, found.shards, found.kept) == (30, 4, 2)
+    x, y = read_back(out, found.arguments)
+    batches = list(subject.part("train").as_numpy_iterator())
+    order = np.concatenate([batch[1] for batch in batches])
+    assert sorted(order) == list(range(30)) != order.tolist()
+    np.testing.assert_array_equal(y, order)
+    np.testing.assert_array_equal(x["a"], order.astype(np.float32))
+    assert x["b"].tolist() == [f"no {i}".encode() for i in order]
+    assert [s["rows"] for s in json.loads(found.manifest.read_text())["shards"]] == [7, 8, 7, 8]
+    before = contents(out)
+    assert convert(subject, out, ConvertOptions(shards=4)).kept == 4
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("endless", r"dataset: the tf.data.Dataset never ends.*\n.*take"),
+        ("tuple", r"inputs that are a tuple have no names"),
+        ("ragged", r"x has no fixed shape: examples of different sizes"),
+        ("breaks", r"dataset: a batch cannot be made: x : Tensor had Inf"),
+        ("differs", r"gave other examples when it was read again.*removed.\n.*seed"),
+    ],
+)
+def test_data_sets_that_cannot_be_converted(tmp_path: Path, wrong: str, message: str) -> None:
+    subject = user(tmp_path, "dataset", 30)
+    subject = replace(subject, data=replace(subject.data, arguments={"rows": 30, "wrong": wrong}))
+    with pytest.raises(DataError, match=message):
+        convert(subject, tmp_path / "out", ConvertOptions(shards=4))
+    assert not (tmp_path / "out").exists() or contents(tmp_path / "out") == {}
 
 
 def test_a_full_disk(

@@ -17,7 +17,7 @@ from tfdp.config.suggest import unknown
 from tfdp.data.examples import TrainingData
 from tfdp.data.sources.columns import check_names
 from tfdp.data.sources.registry import Context, Format
-from tfdp.data.sources.tables import Columns, TableOptions, concatenate, load_tables
+from tfdp.data.sources.tables import Chunk, Columns, TableOptions, load_tables
 from tfdp.errors import ConfigError, DataError
 
 _log = logging.getLogger("tfdp.data")
@@ -52,7 +52,7 @@ class BadLine(Exception):
 
 
 def load(options: CsvOptions, context: Context) -> TrainingData:
-    """The rows of all files in memory. The cost grows linearly with the data."""
+    """The rows of all files. The cost grows linearly with the data."""
     for name, dtype in options.dtypes.items():
         if dtype not in _DTYPES:
             raise ConfigError(
@@ -63,17 +63,18 @@ def load(options: CsvOptions, context: Context) -> TrainingData:
 
 def _read_files(
     options: CsvOptions, skip: bool, files: list[str], names: list[str] | None
-) -> Columns:
-    readers = [_File(file, options, names, skip) for file in files]
-    parts = [reader.columns() for reader in readers]
-    skipped = [bad for reader in readers for bad in reader.skipped]
+) -> Iterator[Chunk]:
+    skipped: list[str] = []
+    for file in files:
+        reader = _File(file, options, names, skip)
+        yield from reader.chunks()
+        skipped += reader.skipped
     if skipped:
         _log.warning(
             "left out %d lines that cannot be read (data.on_error: skip), the first: %s",
             len(skipped),
             skipped[0],
         )
-    return concatenate(parts, files)
 
 
 class _File:
@@ -88,7 +89,7 @@ class _File:
         self._names = names
         self._skip = skip
 
-    def columns(self) -> Columns:
+    def chunks(self) -> Iterator[Chunk]:
         """All rows of the file.
 
         Raises:
@@ -103,10 +104,13 @@ class _File:
             if header is None:
                 raise DataError(f"{self._file}: is empty; expected a line of column names.")
             check_names(self._names or [], header, self._file)
-            chunks = list(self._chunks(lines, header))
-        if not chunks:
+            first, empty = 0, True
+            for columns in self._chunks(lines, header):
+                yield Chunk(self._file, first, columns)
+                first += len(next(iter(columns.values())))
+                empty = False
+        if empty:
             raise DataError(f"{self._file}: there are no examples (only a header line).")
-        return {name: _joined([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
     def _chunks(self, lines: Any, header: list[str]) -> Iterator[Columns]:
         names = self._names or header
@@ -218,10 +222,6 @@ def _converts(text: np.ndarray, dtype: str) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
-
-
-def _joined(chunks: list[np.ndarray]) -> np.ndarray:
-    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
 
 
 FORMAT = Format("csv", CsvOptions, load)

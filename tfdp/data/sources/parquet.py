@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from tfdp.data.examples import TrainingData
 from tfdp.data.sources.columns import check_names
 from tfdp.data.sources.registry import Context, Format
-from tfdp.data.sources.tables import Columns, TableOptions, concatenate, load_tables
+from tfdp.data.sources.tables import Chunk, TableOptions, load_tables
 from tfdp.errors import DataError
+
+_CHUNK_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +24,7 @@ class ParquetOptions(TableOptions):
 
 
 def load(options: ParquetOptions, context: Context) -> TrainingData:
-    """The rows of all files in memory.
+    """The rows of all files.
 
     Raises:
       DataError: pyarrow is not installed; else names the file, column and row.
@@ -37,32 +40,35 @@ def load(options: ParquetOptions, context: Context) -> TrainingData:
     return load_tables(options, context, partial(_read_files, pyarrow))
 
 
-def _read_files(pyarrow: Any, files: list[str], names: list[str] | None) -> Columns:
-    parts = [_read(pyarrow, file, names) for file in files]
-    filled = [i for i, part in enumerate(parts) if len(next(iter(part.values())))]
-    if not filled:
-        raise DataError(f"{files[0]}: there are no examples (0 rows).")
-    return concatenate([parts[i] for i in filled], [files[i] for i in filled])
+def _read_files(pyarrow: Any, files: list[str], names: list[str] | None) -> Iterator[Chunk]:
+    for file in files:
+        first = 0
+        for table in _tables(pyarrow, file, names):
+            columns = {
+                name: _column(pyarrow, table[name], file, name, first)
+                for name in table.column_names
+            }
+            yield Chunk(file, first, columns)
+            first += table.num_rows
 
 
-def _read(pyarrow: Any, file: str, names: list[str] | None) -> Columns:
+def _tables(pyarrow: Any, file: str, names: list[str] | None) -> Iterator[Any]:
+    """The rows of a file, some at a time."""
     try:
         with pyarrow.parquet.ParquetFile(file) as parquet:
             known = parquet.schema_arrow.names
             check_names(names or [], known, file)
-            table = parquet.read(columns=names or known)
+            for batch in parquet.iter_batches(_CHUNK_ROWS, columns=names or known):
+                yield pyarrow.Table.from_batches([batch])
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file}: cannot be read as Parquet: {error}") from error
-    return {name: _column(pyarrow, table[name], file, name) for name in table.column_names}
 
 
-def _column(pyarrow: Any, column: Any, file: str, name: str) -> np.ndarray:
+def _column(pyarrow: Any, column: Any, file: str, name: str, first: int) -> np.ndarray:
+    """A column as an array; `first` is the number of its first row."""
     if column.null_count:
         row = next(i for i, value in enumerate(column) if not value.is_valid)
-        raise DataError(
-            f"{file}: column {name!r} has {column.null_count} missing values, the first in row "
-            f"{row}."
-        )
+        raise DataError(f"{file}: column {name!r} has no value in row {first + row}.")
     kind = column.type
     if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
         return np.array(column.to_pylist(), dtype=np.str_)
@@ -71,6 +77,10 @@ def _column(pyarrow: Any, column: Any, file: str, name: str) -> np.ndarray:
     array = np.asarray(column.to_numpy())
     if array.dtype.kind not in "biuf":
         raise DataError(f"{file}: column {name!r} is {kind}; expected numbers, text or lists.")
+    for row in np.flatnonzero(~np.isfinite(array))[:1] if array.dtype.kind == "f" else ():
+        raise DataError(
+            f"{file}: column {name!r} is {array[row]} in row {first + row}, which is not finite."
+        )
     return array
 
 

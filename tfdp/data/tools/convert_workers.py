@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tfdp import errors
+from tfdp.data.examples import Examples
 from tfdp.data.sources.base import Source
 from tfdp.data.tools.encoding import Schema, schema_of
 from tfdp.data.tools.shards import Shard, Written, batches_of, source_of, write_shard
@@ -25,13 +26,16 @@ from tfdp.errors import TfdpError, WorkerError
 _LINES = 20
 
 
-def open_for_writing(subject: Subject, part: str) -> tuple[Source, Schema]:
-    """The source, and how its examples are stored.
+def open_for_writing(examples: Examples) -> tuple[Source, Schema]:
+    """The source of examples, and how they are stored.
+
+    Args:
+      examples: that can be read from any row on.
 
     Raises:
-      ConfigError, DataError: it cannot be loaded or stored.
+      DataError: they cannot be stored.
     """
-    source = source_of(subject.part(part))
+    source = source_of(examples)
     return source, schema_of(batches_of(source, 0, 1).element_spec, source.place)
 
 
@@ -149,7 +153,8 @@ def _main() -> None:
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     try:
         task = json.loads(lines.get())
-        source, schema = open_for_writing(Subject.from_json(task["subject"]), task["part"])
+        subject = Subject.from_json(task["subject"])
+        source, schema = open_for_writing(subject.part(task["part"]))
         while True:
             shard = Shard(**json.loads(lines.get()))
             written = write_shard(

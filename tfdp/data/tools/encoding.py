@@ -53,6 +53,11 @@ def schema_of(spec: Any, place: str) -> Schema:
       DataError: a type or a shape that cannot be stored.
     """
     x, y, *weight = spec
+    if isinstance(x, (tuple, list)):
+        raise DataError(
+            f"{place}: inputs that are a {type(x).__name__} have no names, and are not converted.",
+            hint="Give them as a dict.",
+        )
     inputs = _names(x)
     target = _free("label", inputs)
     leaves = {**inputs, target: y}
@@ -84,8 +89,8 @@ def serialize(schema: Schema, columns: tuple[Any, ...]) -> Iterator[bytes]:
 def _names(x: Any) -> dict[str, Any]:
     if isinstance(x, Mapping):
         return {str(name): leaf for name, leaf in x.items()}
-    rank = len(x.shape)
-    return {"image" if x.dtype == tf.uint8 and rank in (3, 4) else "x": x}
+    rank = x.shape.rank if isinstance(x, tf.TensorSpec) else None
+    return {"image" if rank in (3, 4) and x.dtype == tf.uint8 else "x": x}
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -97,7 +102,7 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
 def _feature(leaf: Any, place: str) -> dict[str, Any]:
     shape = leaf.shape[1:] if isinstance(leaf, (tf.Tensor, tf.TensorSpec)) else None
     if shape is None or not tf.TensorShape(shape).is_fully_defined():
-        found = "has no fixed shape" if shape is None else f"has the shape {tuple(shape)}"
+        found = "has no fixed shape" if shape is None else f"has the shape {shape}"
         raise DataError(
             f"{place} {found}: examples of different sizes cannot be converted.",
             hint="Pad or crop them to one shape first.",

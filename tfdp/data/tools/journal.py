@@ -45,6 +45,13 @@ class Journal:
         self.finished[shard.number] = written
         self._save(JOURNAL, {"job": self._job, "shards": self._listed()})
 
+    def abandon(self) -> None:
+        """Removes all that was written: it has turned out to be wrong."""
+        for number in self.finished:
+            (self._folder / self._shards[number].name).unlink(missing_ok=True)
+        (self._folder / JOURNAL).unlink(missing_ok=True)
+        self.finished.clear()
+
     def complete(self, reading: Mapping[str, Any]) -> Path:
         """Writes the manifest, and drops the journal.
 

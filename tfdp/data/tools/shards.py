@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -52,21 +51,9 @@ def plan_shards(rows: int, shards: int) -> list[Shard]:
     return [Shard(number, shards, *bounds[number : number + 2]) for number in range(shards)]
 
 
-def source_of(examples: Any) -> Source:
-    """The source of examples that can be read from any row on.
-
-    Raises:
-      DataError: a data set of the user's, which can only be read from its beginning.
-    """
-    if isinstance(examples, Arrays):
-        return ArraySource(examples)
-    if isinstance(examples, Source):
-        return examples
-    raise DataError(
-        "data.function: a tf.data.Dataset cannot be converted in parts: it can only be read from "
-        "its beginning, and nothing says that it gives the same examples twice.",
-        hint="Return arrays, or write the files with tf.io.TFRecordWriter.",
-    )
+def source_of(examples: Arrays | Source) -> Source:
+    """The source of examples that can be read from any row on."""
+    return ArraySource(examples) if isinstance(examples, Arrays) else examples
 
 
 def batches_of(source: Source, first: int, end: int) -> tf.data.Dataset:
@@ -83,19 +70,34 @@ def batches_of(source: Source, first: int, end: int) -> tf.data.Dataset:
 def write_shard(
     source: Source, schema: Schema, shard: Shard, folder: Path, tick: Callable[[int], None]
 ) -> Written:
+    """Writes the shard's rows of a source.
+
+    Raises:
+      RunError, DataError: see `store`; or an example cannot be read.
+    """
+    return store(shard, folder, _records(source, schema, shard, tick), source.place)
+
+
+def store(shard: Shard, folder: Path, records: Iterable[bytes], place: str) -> Written:
     """Writes a shard under another name, and gives it its own when it is complete.
+
+    Args:
+      shard: which.
+      folder: of the shards.
+      records: all serialized examples of the shard.
+      place: what to call the examples in messages.
 
     Raises:
       RunError: the disk is full, or fails in another way; nothing half written is left.
-      DataError: an example cannot be read.
+      DataError: there are not as many records as the shard has rows.
     """
     path = folder / shard.name
     temporary = folder / f".{shard.name}.{os.getpid()}{PARTIAL}"
     try:
-        rows = _write(temporary, _records(source, schema, shard, tick), path)
+        rows = _write(temporary, records, path)
         if rows != shard.end - shard.first:
             raise DataError(
-                f"{source.place}: rows {shard.first} to {shard.end - 1} were asked for, and "
+                f"{place}: rows {shard.first} to {shard.end - 1} were asked for, and "
                 f"{rows} came: the data have changed."
             )
         written = Written(rows, temporary.stat().st_size, digest_of(temporary))
@@ -116,7 +118,7 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _write(temporary: Path, records: Iterator[bytes], path: Path) -> int:
+def _write(temporary: Path, records: Iterable[bytes], path: Path) -> int:
     rows = 0
     writer = tf.io.TFRecordWriter(str(temporary))
     try:
